@@ -1,0 +1,73 @@
+"""Action distributions: sample, mode, log-prob, entropy and KL, one number per state (summed over action dimensions)."""
+
+from typing import NamedTuple, Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key
+
+_LOG_2PI = float(np.log(2 * np.pi))
+
+
+class DiagonalGaussian(NamedTuple):
+    """Independent normal action dimensions; `log_std` does not depend on the state."""
+
+    mean: Float[Array, "*batch A"]
+    log_std: Float[Array, "*batch_or_none A"]
+
+    @staticmethod
+    def noise(key: Key[Array, ""], shape: tuple[int, ...], action_size: int) -> Float[Array, "*batch A"]:
+        """What `sample` needs, for a whole rollout at once."""
+        return jax.random.normal(key, (*shape, action_size))
+
+    def sample(self, noise: Float[Array, "*batch A"]) -> Float[Array, "*batch A"]:
+        return self.mean + jnp.exp(self.log_std) * noise
+
+    def mode(self) -> Float[Array, "*batch A"]:
+        return self.mean
+
+    def log_prob(self, action: Float[Array, "*batch A"]) -> Float[Array, "*batch"]:
+        z = (action - self.mean) * jnp.exp(-self.log_std)
+        return -jnp.sum(0.5 * (z * z + _LOG_2PI) + self.log_std, -1)
+
+    def entropy(self) -> Float[Array, "*batch"]:
+        per_state = jnp.sum(self.log_std + 0.5 * (_LOG_2PI + 1), -1)
+        return jnp.broadcast_to(per_state, self.mean.shape[:-1])
+
+    def kl(self, other: Self) -> Float[Array, "*batch"]:
+        """KL(self ‖ other)."""
+        log_ratio = self.log_std - other.log_std
+        z = (self.mean - other.mean) * jnp.exp(-other.log_std)
+        return jnp.sum(0.5 * (jnp.exp(2 * log_ratio) + z * z - 1) - log_ratio, -1)
+
+
+class Categorical(NamedTuple):
+    """One of A actions, from unnormalised log-probabilities."""
+
+    logits: Float[Array, "*batch A"]
+
+    @staticmethod
+    def noise(key: Key[Array, ""], shape: tuple[int, ...], action_size: int) -> Float[Array, "*batch A"]:
+        return jax.random.gumbel(key, (*shape, action_size))
+
+    def sample(self, noise: Float[Array, "*batch A"]) -> Int[Array, "*batch"]:
+        return jnp.argmax(self.logits + noise, -1)
+
+    def mode(self) -> Int[Array, "*batch"]:
+        return jnp.argmax(self.logits, -1)
+
+    def log_prob(self, action: Int[Array, "*batch"]) -> Float[Array, "*batch"]:
+        return jnp.take_along_axis(jax.nn.log_softmax(self.logits), action[..., None], -1)[..., 0]
+
+    def entropy(self) -> Float[Array, "*batch"]:
+        log_p = jax.nn.log_softmax(self.logits)
+        return -jnp.sum(jnp.exp(log_p) * log_p, -1)
+
+    def kl(self, other: Self) -> Float[Array, "*batch"]:
+        """KL(self ‖ other)."""
+        log_p, log_q = jax.nn.log_softmax(self.logits), jax.nn.log_softmax(other.logits)
+        return jnp.sum(jnp.exp(log_p) * (log_p - log_q), -1)
+
+
+Distribution = DiagonalGaussian | Categorical

@@ -1,0 +1,38 @@
+"""Running observation statistics: every network sees (obs − mean) / std of all observations so far."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+MIN_STD = 1e-2
+CLIP = 5.0
+
+
+class RunningStats(NamedTuple):
+    """Mean and (population) variance of the `count` observations seen so far."""
+
+    mean: Float[Array, "O"]
+    variance: Float[Array, "O"]
+    count: Float[Array, ""]
+
+
+def init(obs_size: int) -> RunningStats:
+    return RunningStats(jnp.zeros(obs_size), jnp.zeros(obs_size), jnp.zeros(()))
+
+
+def observe(stats: RunningStats, obs: Float[Array, "E O"]) -> RunningStats:
+    """Merge E more observations (Chan's parallel form of Welford's update)."""
+    n = obs.shape[0]
+    total = stats.count + n
+    batch_mean = jnp.mean(obs, 0)
+    shift = batch_mean - stats.mean
+    share = n / total
+    variance = stats.variance + share * (jnp.var(obs, 0) - stats.variance + (1 - share) * shift * shift)
+    return RunningStats(stats.mean + share * shift, variance, total)
+
+
+def apply(stats: RunningStats, obs: Float[Array, "*batch O"]) -> Float[Array, "*batch O"]:
+    """(obs − mean) / max(std, 0.01), clipped to ±5."""
+    std = jnp.maximum(jnp.sqrt(stats.variance), MIN_STD)
+    return jnp.clip((obs - stats.mean) / std, -CLIP, CLIP)

@@ -1,0 +1,98 @@
+"""The few types that every part speaks: constraints, what an algorithm knows of an environment, transitions."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """J_C <= limit, where J_C is the expected sum over an episode of discount**t * cost_t.
+
+    A discount of 1 makes it the plain (undiscounted) episode sum.
+    """
+
+    name: str
+    limit: float
+    discount: float = 0.99
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What an algorithm must know of an environment."""
+
+    obs_size: int
+    action_size: int
+    """Continuous: number of action dimensions. Discrete: number of actions."""
+    discrete: bool
+    constraints: tuple[Constraint, ...]
+    time_limit: int | None
+    """Steps after which an episode is truncated; None when unknown or unlimited."""
+    action_low: tuple[float, ...] | None = None
+    """Bounds of continuous actions, where the environment has them."""
+    action_high: tuple[float, ...] | None = None
+
+
+class Step(NamedTuple):
+    """What E environments answer to E actions. `next_obs` is the true successor, also where the episode ends there."""
+
+    reward: Float[np.ndarray, "E"]
+    cost: Float[np.ndarray, "E m"]
+    terminated: Bool[np.ndarray, "E"]
+    truncated: Bool[np.ndarray, "E"]
+    next_obs: Float[np.ndarray, "E O"]
+
+
+class Rollout(NamedTuple):
+    """T steps of E environments under one policy; what an algorithm's update sees. NumPy or JAX arrays."""
+
+    obs: Float[Array, "T E O"]
+    """Normalised, as the policy saw it."""
+    action: Float[Array, "T E A"] | Int[Array, "T E"]
+    reward: Float[Array, "T E"]
+    cost: Float[Array, "T E m"]
+    terminated: Bool[Array, "T E"]
+    truncated: Bool[Array, "T E"]
+    next_obs: Float[Array, "T E O"]
+    """Normalised true successor."""
+    age: Int[Array, "T E"]
+    """Steps since the start of the sample's episode; 0 for its first sample."""
+    progress: Float[Array, ""]
+    """Share of the training budget spent before this batch, in [0, 1)."""
+
+
+class VectorEnv(Protocol):
+    """E environments in step, on the host. Episodes restart within the step that ends them."""
+
+    spec: Spec
+    num_envs: int
+    obs: Float[np.ndarray, "E O"]
+    """float32; what the policy acts on next (after a reset where an episode has just ended)."""
+    age: Int[np.ndarray, "E"]
+    """int32; steps since the start of the episode that `obs` belongs to."""
+    diverged: int
+    """How many episodes a non-finite simulation has ended so far."""
+
+    def reset(self, seed: int) -> None:
+        """Start everything from a seed: same seed, same episodes."""
+        ...
+
+    def restart(self) -> None:
+        """Start a new episode in every environment."""
+        ...
+
+    def step(self, action: np.ndarray) -> Step: ...
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Everything that `restore` needs to go on exactly, as named arrays."""
+        ...
+
+    def restore(self, state: dict[str, np.ndarray]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+Params = Any
+"""A pytree of arrays."""
