@@ -1,0 +1,58 @@
+"""What a task is: a robot, its constraints, and the pure functions that judge a step and place a start."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from focops.core.types import Constraint
+from focops.envs.tasks.robots import Array, Namespace, Physics, Robot
+
+
+class Outcome(NamedTuple):
+    """How one control step is judged."""
+
+    reward: Array
+    """[...]"""
+    cost: Array
+    """[..., m]"""
+    terminated: Array
+    """[...] bool"""
+
+
+def stay(xp: Namespace, qpos: Array, u: Array) -> Array:
+    """Start where the model stands."""
+    return qpos
+
+
+@dataclass(frozen=True)
+class Task:
+    """A constrained task. Functions take leading axes `...` and `xp` = numpy or jax.numpy."""
+
+    name: str
+    robot: Robot
+    constraints: tuple[Constraint, ...]
+    time_limit: int
+    """Control steps after which an episode is truncated."""
+    outcome: Callable[[Namespace, Physics, Array, Array, Array], Outcome]
+    """(xp, physics after the step, position before, position after, action) -> Outcome"""
+    hidden: int
+    """Root coordinates left out of the observation."""
+    place: Callable[[Namespace, Array, Array], Array] = stay
+    """(xp, qpos [..., nq], u [...] uniform in [0, 1)) -> qpos of the start"""
+
+    def features(self, xp: Namespace, p: Physics) -> tuple[Array, ...]:
+        """Parts of the observation, [..., n] each. Parts, so that a backend joins and casts them in one pass."""
+        return self.robot.features(xp, p, self.hidden)
+
+    def observe(self, xp: Namespace, p: Physics) -> Array:
+        """The observation, [..., O]."""
+        return xp.concatenate(self.features(xp, p), axis=-1)
+
+    def start(self, rng: np.random.Generator, qpos0: np.ndarray, nv: int) -> tuple[np.ndarray, np.ndarray]:
+        """Draw the (qpos [nq], qvel [nv]) of a new episode; velocities at rest are 0 in every model."""
+        robot = self.robot
+        qpos = qpos0 + robot.noise * rng.uniform(-1.0, 1.0, qpos0.shape)
+        qvel = robot.noise * (rng.standard_normal(nv) if robot.normal_velocity else rng.uniform(-1.0, 1.0, nv))
+        return self.place(np, qpos, rng.uniform()), qvel
