@@ -1,0 +1,52 @@
+"""Environments: our tasks on MuJoCo, and anybody's Gymnasium environment, behind one `VectorEnv`."""
+
+from collections.abc import Sequence
+
+from focops.core.types import VectorEnv
+from focops.envs.limits import constrain
+from focops.envs.tasks import TASKS, find
+from focops.errors import UsageError
+
+__all__ = ["TASKS", "find", "make"]
+
+
+def make(
+    name: str,
+    num_envs: int,
+    *,
+    limits: Sequence[float] | None = None,
+    discounts: Sequence[float] | None = None,
+    threads: int = 1,
+    stagger: bool = True,
+) -> VectorEnv:
+    """E environments: one of our tasks by its name, or else a Gymnasium environment by its id.
+
+    Args:
+        name: "AntSpeed", "AntSpeed-v0", "focops/AntSpeed-v0"; or "CartPole-v1", "module:Id-v0".
+        num_envs: how many run side by side.
+        limits: one per cost; our tasks have the paper's by default, others need them.
+        discounts: one per cost (gamma_C); by default the task's, or 0.99.
+        threads: of our tasks' physics; it does not change results. Other environments run in the caller's thread.
+        stagger: cut the first episodes, so that later ones do not all end together.
+    """
+    # imported late: `focops --help` and a misspelt name need neither simulator
+    if num_envs < 1:
+        raise UsageError(f"the number of environments is {num_envs}: it must be at least 1")
+    if threads < 1:
+        raise UsageError(f"the number of threads is {threads}: it must be at least 1")
+    task = find(name)
+    if task is None:
+        from focops.envs.gymnasium import GymnasiumVector
+
+        return GymnasiumVector(name, num_envs, limits=limits, discounts=discounts, stagger=stagger)
+    from focops.envs.mujoco_batch import MujocoBatch
+
+    own = task.constraints
+    constraints = constrain(
+        task.name,
+        [each.name for each in own],
+        [each.limit for each in own] if limits is None else limits,
+        [each.discount for each in own] if discounts is None else discounts,
+        task.time_limit,
+    )
+    return MujocoBatch(task, num_envs, constraints, threads=threads, stagger=stagger)

@@ -105,7 +105,7 @@ class MujocoBatch:
         rows = state["simulation"]
         if rows.shape != self._batch.state.shape:
             raise UsageError(
-                f"the saved simulations have shape {rows.shape}, those of {self.task.name} here {self._batch.state.shape}:"
+                f"the saved simulations have shape {rows.shape}, {self.task.name} has {self._batch.state.shape} here:"
                 " restore with the task and the number of environments it was saved with"
             )
         self._batch.state[...] = rows

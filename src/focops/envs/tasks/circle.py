@@ -10,7 +10,7 @@ Ant and Humanoid: r, x_lim and limit are the FOCOPS paper's; its authors' progra
 so do we (about 81% and 84% of the starts are in the unsafe region).
 
 Point is CPO's (Achiam et al. 2017): rllab's kinematic PointEnv, r = 15, x_lim = 2.5, at most 65 steps and a limit of 5.
-It starts at the centre, as rllab's does: from the circle, the way to the safe region alone would cost more than the limit.
+It starts at the centre, as rllab's does: from the circle, the way into the safe region alone would cost more than 5.
 """
 
 from functools import partial

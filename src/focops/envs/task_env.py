@@ -1,0 +1,89 @@
+"""Our tasks as ordinary Gymnasium environments, for use with any other library."""
+
+from typing import Any
+
+import gymnasium
+import mujoco
+import numpy as np
+
+from focops.envs.mujoco_batch import ABSURD
+from focops.envs.simulator import Quiet, control_step_seconds, load
+from focops.envs.tasks import TASKS, Physics
+
+
+class TaskEnv(gymnasium.Env[np.ndarray, np.ndarray]):
+    """One simulation of a task; `info["cost"]` is the cost of the step.
+
+    The time limit is Gymnasium's `TimeLimit` wrapper, as registered. A simulation that becomes unstable ends its episode
+    as truncated, with its last good observation and no reward or cost.
+    """
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 20}  # noqa: RUF012 - Gymnasium's own convention
+
+    def __init__(self, task: str, render_mode: str | None = None, width: int = 480, height: int = 480):
+        self.task = TASKS[task]
+        self.render_mode, self._size = render_mode, (height, width)
+        self.model = model = load(self.task.robot)
+        model.vis.global_.offheight = max(model.vis.global_.offheight, height)
+        model.vis.global_.offwidth = max(model.vis.global_.offwidth, width)
+        self.data = mujoco.MjData(model)
+        self._renderer: mujoco.Renderer | None = None
+        dt = control_step_seconds(self.task.robot, model)
+        self.metadata = {**self.metadata, "render_fps": max(10, round(1 / dt))}
+        self._physics = Physics(
+            dt=dt,
+            body_mass=model.body_mass.copy(),
+            ctrlrange=model.actuator_ctrlrange.copy(),
+            **{field: getattr(self.data, field) for field in ("qpos", "qvel", *self.task.robot.fields)},
+        )
+        low, high = self._physics.ctrlrange.astype(np.float32).T
+        self.action_space = gymnasium.spaces.Box(low, high, dtype=np.float32)
+        size = self._observe().size
+        self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (size,), np.float64)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
+        super().reset(seed=seed)
+        mujoco.mj_resetData(self.model, self.data)
+        qpos, qvel = self.task.start(self.np_random, self.model.qpos0, self.model.nv)
+        self.data.qpos[:], self.data.qvel[:] = qpos, qvel
+        mujoco.mj_forward(self.model, self.data)
+        self._position = np.array(self.task.robot.position(np, self._physics))
+        self._obs = self._observe()
+        return self._obs.copy(), {}
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        robot, p = self.task.robot, self._physics
+        control = np.asarray(action, np.float64)
+        self.data.ctrl[:] = control
+        with Quiet():
+            if robot.move:
+                p.qpos[:] = robot.move(np, p, control)
+                mujoco.mj_forward(self.model, self.data)
+            else:
+                mujoco.mj_step(self.model, self.data, nstep=robot.frame_skip)
+        if not (np.abs(p.qpos).max() < ABSURD and np.abs(p.qvel).max() < ABSURD):
+            return self._obs.copy(), 0.0, False, True, {"cost": 0.0}
+        before, self._position = self._position, np.array(robot.position(np, p))
+        reward, cost, terminated = self.task.outcome(np, p, before, self._position, control)
+        self._obs = self._observe()
+        return self._obs.copy(), float(reward), bool(terminated), False, {"cost": float(cost[0])}
+
+    def render(self) -> np.ndarray | None:
+        """The picture [height, width, 3] of a camera that follows the robot; None without a render mode."""
+        if self.render_mode is None:
+            return None
+        if self._renderer is None:
+            self._renderer = mujoco.Renderer(self.model, *self._size)
+        camera = mujoco.MjvCamera()
+        camera.type, camera.trackbodyid = mujoco.mjtCamera.mjCAMERA_TRACKING, 1
+        camera.distance, camera.elevation = 1.5 * self.model.stat.extent, -20.0
+        self._renderer.update_scene(self.data, camera)
+        return self._renderer.render()
+
+    def close(self) -> None:
+        if self._renderer is not None:
+            self._renderer.close()
+            self._renderer = None
+
+    def _observe(self) -> np.ndarray:
+        return self.task.observe(np, self._physics)
