@@ -1,8 +1,8 @@
 """Anybody's Gymnasium environment as a `VectorEnv`.
 
-The cost is `info["cost"]`, a number or a vector, or the third of six things that `step` returns. Episode k of environment
-i is reset with a seed that depends on (seed, i, k) alone, so a saved run goes on by replaying the actions of the running
-episodes: exact for every environment that is a function of its seed and its actions.
+The cost is `info["cost"]`, a number or a vector, or the third of six things that `step` returns. Episode k of
+environment i is reset with a seed that depends on (seed, i, k) alone, so a saved run goes on by replaying the actions of
+the running episodes: exact for every environment that is a function of its seed and its actions.
 """
 
 import copy
@@ -28,8 +28,8 @@ log = logging.getLogger(__name__)
 
 NEVER = np.iinfo(np.int32).max
 
-HOW_TO_ADD_A_COST = """return one from step, in info["cost"] (a number, or one number per constraint) or third of six values;
-for an environment that is not yours, register a wrapper with gymnasium.register and train that:
+HOW_TO_ADD_A_COST = """return one from step, in info["cost"] (a number, or one per constraint) or third of six values;
+for an environment that is not yours, register a wrapper of it with gymnasium.register and train that:
     class Costed(gymnasium.Wrapper):
         def step(self, action):
             obs, reward, terminated, truncated, info = self.env.step(action)
@@ -55,7 +55,7 @@ def open_env(env_id: str) -> gymnasium.Env:
             importlib.import_module(module)
         except ImportError as error:
             raise UsageError(
-                f"{env_id}: the module {module!r} cannot be imported ({error}); is it installed?"
+                f"{env_id}: the module {module!r} cannot be imported ({error}); is it installed, or on PYTHONPATH?"
             ) from error
     if name not in gymnasium.registry:
         known = [*(task.removesuffix("-v0") for task in TASKS), *TASKS, *gymnasium.registry]
@@ -87,6 +87,12 @@ def action_encoder(env_id: str, space: spaces.Space) -> tuple[int, bool, Callabl
         low, high, shape = space.low.ravel(), space.high.ravel(), space.shape
         return low.size, False, lambda action: np.clip(action, low, high).astype(space.dtype).reshape(-1, *shape)
     raise UsageError(f"{env_id} has the action space {space}: only Discrete and Box of floats can be trained")
+
+
+def action_bounds(space: spaces.Space) -> dict[str, tuple[float, ...]]:
+    if isinstance(space, spaces.Box) and space.is_bounded():
+        return {"action_low": tuple(space.low.ravel().tolist()), "action_high": tuple(space.high.ravel().tolist())}
+    return {}
 
 
 class GymnasiumVector:
@@ -124,6 +130,7 @@ class GymnasiumVector:
             discrete=discrete,
             constraints=constrain(env_id, names, limits, [0.99] * m if discounts is None else discounts, time_limit),
             time_limit=time_limit,
+            **action_bounds(first.action_space),
         )
         self._envs += [open_env(env_id) for _ in range(num_envs - 1)]
         self.reset(0)
@@ -243,8 +250,8 @@ class GymnasiumVector:
         if cost.shape != (self._num_costs,):
             found = f"a cost of shape {cost.shape}" if "cost" in info else "no cost"
             raise UsageError(
-                f"environment {i} of {self.env_id} returned {found} at step {self._steps}, after {self._num_costs} number(s)"
-                ' before: every step must return info["cost"] of the same shape, 0 where nothing was paid'
+                f"environment {i} of {self.env_id} returned {found} at step {self._steps}, where {self._num_costs} number(s)"
+                ' are due: every step must return info["cost"] of the same shape, 0 where nothing was paid'
             )
         return cost
 
@@ -253,6 +260,6 @@ class GymnasiumVector:
             i, *index = np.argwhere(~np.isfinite(array))[0]
             raise UsageError(
                 f"environment {i} of {self.env_id} returned {array[(i, *index)]} in its {what}"
-                f" (index {tuple(map(int, index))}) at step {self._steps}, age {self.age[i]} of its episode: only finite"
-                " numbers can be learned from; end the episode there instead"
+                f" (index {tuple(map(int, index))}) at step {self._steps}, age {self.age[i]} of its episode:"
+                " only finite numbers can be learned from; end the episode there instead"
             )

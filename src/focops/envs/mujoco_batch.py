@@ -54,6 +54,8 @@ class MujocoBatch:
             discrete=False,
             constraints=tuple(constraints or task.constraints),
             time_limit=task.time_limit,
+            action_low=tuple(model.actuator_ctrlrange[:, 0].tolist()),
+            action_high=tuple(model.actuator_ctrlrange[:, 1].tolist()),
         )
 
     def reset(self, seed: int) -> None:
