@@ -1,0 +1,136 @@
+"""Checkpoints: one safetensors file each, whole or absent, where any changed byte is noticed. Nothing is unpickled.
+
+The file's only metadata entry, `focops`, is a JSON object: `format` (version), `sha256` and `meta` (the caller's). The
+SHA-256 is that of the whole file with the digest's own 64 characters set to zeros.
+"""
+
+import contextlib
+import hashlib
+import json
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.numpy
+from safetensors import SafetensorError
+
+from focops.errors import UsageError
+from focops.runs.files import write_atomically
+
+FORMAT = 1
+KEPT = 2
+DTYPES = ("bool", "int8", "int32", "int64", "uint8", "uint32", "uint64", "float16", "float32", "float64")
+_NAME = re.compile(r"(\d+)\.safetensors")
+_NO_DIGEST = "0" * 64
+
+Arrays = dict[str, np.ndarray]
+Meta = dict[str, Any]
+
+
+class CheckpointError(UsageError):
+    """A checkpoint that cannot be written or must not be loaded."""
+
+
+class CheckpointWarning(UserWarning):
+    """The newest checkpoint was unusable and an older one is in use."""
+
+
+def save(folder: Path, number: int, arrays: Arrays, meta: Meta) -> Path:
+    """Write checkpoint `number` (the iteration) and keep the one before it; others and stale temporaries are removed.
+
+    Files with greater numbers are removed as well: they belong to a future that was given up on resuming. On
+    CheckpointError all earlier checkpoints are as they were.
+    """
+    path = folder / f"{number:08d}.safetensors"
+    data = serialize(arrays, meta)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, data)
+    except OSError as error:
+        raise CheckpointError(
+            f"could not write the checkpoint {path}: {error.strerror or error}. Earlier checkpoints are untouched"
+        ) from error
+    _tidy(folder, number)
+    return path
+
+
+def load(path: Path) -> tuple[Arrays, Meta]:
+    """The arrays and meta of one file; CheckpointError says what is wrong with it."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise CheckpointError(f"could not read the checkpoint {path}: {error.strerror or error}") from error
+    return deserialize(data, str(path))
+
+
+def load_newest(folder: Path) -> tuple[Arrays, Meta] | None:
+    """The newest good checkpoint, with a CheckpointWarning if a newer one is unusable; None if there are no files."""
+    problems: list[str] = []
+    for _, path in reversed(_numbered(folder)):
+        try:
+            loaded = load(path)
+        except CheckpointError as error:
+            problems.append(str(error))
+            continue
+        if problems:
+            warnings.warn(f"{'; '.join(problems)}. Going on from {path}", CheckpointWarning, stacklevel=2)
+        return loaded
+    if problems:
+        raise CheckpointError("no usable checkpoint: " + "; ".join(problems))
+    return None
+
+
+def serialize(arrays: Arrays, meta: Meta) -> bytes:
+    """The file's bytes; the same arrays and meta give the same bytes."""
+    contiguous = {name: np.array(array, order="C", copy=None) for name, array in arrays.items()}
+    for name, array in contiguous.items():
+        if array.dtype.name not in DTYPES:
+            raise TypeError(f"array {name!r} has dtype {array.dtype}; a checkpoint holds {', '.join(DTYPES)}")
+    header = json.dumps({"format": FORMAT, "sha256": _NO_DIGEST, "meta": meta})
+    data = safetensors.numpy.save(contiguous, {"focops": header})
+    return data.replace(_NO_DIGEST.encode(), hashlib.sha256(data).hexdigest().encode(), 1)
+
+
+def deserialize(data: bytes, name: str) -> tuple[Arrays, Meta]:
+    """Inverse of `serialize`; `name` is what messages call the data."""
+    damaged = f"{name} is damaged"
+    try:
+        size = int.from_bytes(data[:8], "little")
+        metadata = json.loads(data[8 : 8 + size])["__metadata__"]
+        header = json.loads(metadata["focops"])
+        version, digest = header["format"], header["sha256"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise CheckpointError(f"{name} is not a focops checkpoint, or is damaged at its head") from None
+    if version != FORMAT:
+        raise CheckpointError(
+            f"{name} has format {version!r}; this focops reads format {FORMAT}. Use the version that wrote it"
+        )
+    if not isinstance(digest, str) or len(digest) != len(_NO_DIGEST):
+        raise CheckpointError(f"{damaged}: it has no checksum")
+    unsigned = data.replace(digest.encode(errors="replace"), _NO_DIGEST.encode(), 1)
+    if hashlib.sha256(unsigned).hexdigest() != digest:
+        raise CheckpointError(f"{damaged}: its checksum does not match its contents")
+    try:
+        return {key: np.array(array) for key, array in safetensors.numpy.load(data).items()}, header["meta"]
+    except (SafetensorError, KeyError, ValueError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"{damaged}: {error}") from None
+
+
+def _numbered(folder: Path) -> list[tuple[int, Path]]:
+    """Checkpoints by number, oldest first."""
+    if not folder.is_dir():
+        return []
+    matches = ((_NAME.fullmatch(path.name), path) for path in folder.iterdir())
+    return sorted((int(match[1]), path) for match, path in matches if match)
+
+
+def _tidy(folder: Path, newest: int) -> None:
+    """Leave only the newest checkpoint and the one before; what cannot be removed may stay."""
+    numbered = _numbered(folder)
+    kept = [path for number, path in numbered if number <= newest][-KEPT:]
+    stale = [path for _, path in numbered if path not in kept]
+    for path in [*stale, *folder.glob("*.safetensors.tmp")]:
+        with contextlib.suppress(OSError):
+            path.unlink()

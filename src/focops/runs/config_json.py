@@ -1,0 +1,95 @@
+"""TrainConfig to JSON and back, exactly."""
+
+import dataclasses
+import math
+import types
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from focops.algorithms import ALGORITHMS
+from focops.config import TrainConfig
+from focops.errors import UsageError
+
+FORMAT = 1
+_OUTSIDE = {"format", "versions"}
+_NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+
+
+def config_to_json(config: TrainConfig) -> dict[str, Any]:
+    """The whole config, the algorithm's under `algo`; infinities as strings."""
+    return {"format": FORMAT} | _encode(config)
+
+
+def config_from_json(data: dict[str, Any]) -> TrainConfig:
+    """The config that `config_to_json` wrote; UsageError for anything else."""
+    if data.get("format") != FORMAT:
+        raise UsageError(f"config.json has format {data.get('format')!r}; this focops reads format {FORMAT}")
+    algorithm = data.get("algorithm")
+    if algorithm not in ALGORITHMS:
+        raise UsageError(f"config.json: unknown algorithm {algorithm!r}; there are: {', '.join(ALGORITHMS)}")
+    fields = {key: value for key, value in data.items() if key not in _OUTSIDE}
+    algo = fields.get("algo")
+    if not isinstance(algo, dict):
+        raise UsageError(f"config.json: algo is {algo!r}; it must be an object with the algorithm's hyper-parameters")
+    if algo.get("network") is not None:
+        raise UsageError(
+            f"config.json: the run used a network given in Python, {algo['network']}, which a file cannot hold; "
+            "rebuild its TrainConfig in Python with that network"
+        )
+    built = _decode_fields(ALGORITHMS[algorithm].Config, algo, "algo.")
+    return _decode_fields(TrainConfig, fields | {"algo": built}, "")
+
+
+def _encode(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        network = {"network": repr(fields["network"])} if fields.get("network") is not None else {}
+        return {name: _encode(item) for name, item in (fields | network).items()}
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, list | tuple):
+        return [_encode(item) for item in value]
+    if isinstance(value, np.generic):
+        return _encode(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+def _decode_fields(cls: type, data: dict[str, Any], prefix: str) -> Any:
+    hints = get_type_hints(cls)
+    names = [field.name for field in dataclasses.fields(cls)]
+    missing, unknown = [n for n in names if n not in data], [n for n in data if n not in names]
+    if missing or unknown:
+        parts = [("lacks", missing), ("has unknown", unknown)]
+        said = " and ".join(f"{verb} {', '.join(prefix + n for n in some)}" for verb, some in parts if some)
+        raise UsageError(f"config.json {said}; it was written by another version of focops or changed by hand")
+    return cls(**{name: _decode(hints[name], data[name], prefix + name) for name in names})
+
+
+def _decode(hint: Any, value: Any, name: str) -> Any:
+    """`value` as the annotated type; JSON knows no tuples, paths or infinities."""
+    origin, args = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return value
+    if origin in (Union, types.UnionType):
+        if value is None and types.NoneType in args:
+            return None
+        return _decode(next(arg for arg in args if arg is not types.NoneType), value, name)
+    if origin is Literal and value in args:
+        return value
+    if origin is tuple and isinstance(value, list):
+        return tuple(_decode(args[0], item, name) for item in value)
+    if hint is float and isinstance(value, str) and value in _NOT_FINITE:
+        return _NOT_FINITE[value]
+    if hint is float and isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    if hint is int and isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if hint in (bool, str) and isinstance(value, hint):
+        return value
+    if hint is Path and isinstance(value, str):
+        return Path(value)
+    raise UsageError(f"config.json: {name} is {value!r}; expected {getattr(hint, '__name__', None) or hint}")

@@ -1,0 +1,187 @@
+"""A run's directory: config.json, metrics.jsonl, checkpoint/, policy/, summary.json and TensorBoard events."""
+
+import contextlib
+import dataclasses
+import fcntl
+import json
+import os
+import platform
+import time
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import IO, Any, Self
+
+from focops.config import TrainConfig
+from focops.errors import UsageError
+from focops.runs.config_json import config_from_json, config_to_json
+from focops.runs.files import write_json
+
+PACKAGES = ("focops", "jax", "jaxlib", "numpy", "mujoco", "gymnasium")
+
+
+class RunDirectory:
+    """The places of a run's files, and the lock that keeps a second process off them.
+
+    >>> with RunDirectory.create(config) as run:   # doctest: +SKIP
+    ...     checkpoint.save(run.checkpoints, 1, arrays, {})
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = Path(path)
+        self._lock: IO[str] | None = None
+
+    @classmethod
+    def create(cls, config: TrainConfig, versions: dict[str, str] | None = None) -> Self:
+        """Make and lock the directory of a new run (config.out, or a name in runs/) and write its config.json."""
+        run = cls(Path(config.out) if config.out is not None else default_path(config))
+        with _explained(run.path, "make a run's directory"):
+            run.path.mkdir(parents=True, exist_ok=True)
+        run._acquire()
+        try:
+            if run.holds_run:
+                raise UsageError(
+                    f"{run.path} holds a run; `focops resume {run.path}` goes on with it, or choose another --out"
+                )
+            with _explained(run.path, "write"):
+                run.checkpoints.mkdir(exist_ok=True)
+            run.write_config(dataclasses.replace(config, out=run.path), versions)
+        except BaseException:
+            run.close()
+            raise
+        return run
+
+    @classmethod
+    def open(cls, path: Path, *, lock: bool = True) -> Self:
+        """The directory of an existing run; without the lock for those who only read."""
+        run = cls(path)
+        if not run.config_file.is_file():
+            raise UsageError(f"{path} holds no run (no config.json in it); give the directory that `focops train` made")
+        if lock:
+            run._acquire()
+        return run
+
+    @property
+    def config_file(self) -> Path:
+        return self.path / "config.json"
+
+    @property
+    def metrics_file(self) -> Path:
+        return self.path / "metrics.jsonl"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoint"
+
+    @property
+    def policy(self) -> Path:
+        return self.path / "policy"
+
+    @property
+    def summary_file(self) -> Path:
+        return self.path / "summary.json"
+
+    @property
+    def holds_run(self) -> bool:
+        files = (self.config_file, self.metrics_file, self.summary_file)
+        return any(file.exists() for file in files) or any(self.checkpoints.glob("*.safetensors"))
+
+    @property
+    def config(self) -> TrainConfig:
+        """The run's config as it was trained, `out` being where it lies now."""
+        return dataclasses.replace(config_from_json(self._read(self.config_file)), out=self.path)
+
+    def write_config(self, config: TrainConfig, versions: dict[str, str] | None = None) -> None:
+        """Write config.json with the versions of all that decides a run's numbers; those it began with are kept."""
+        if versions is None:
+            versions = self.versions if self.config_file.exists() else current_versions()
+        with _explained(self.config_file, "write"):
+            write_json(self.config_file, config_to_json(config) | {"versions": versions})
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """What the run was made with."""
+        return self._read(self.config_file).get("versions", {})
+
+    def changed_versions(self) -> list[str]:
+        """What has changed since the run began ("jax 0.10.1 is now 0.10.2"): its numbers may then differ slightly."""
+        then, now = self.versions, current_versions()
+        return [f"{name} {then[name]} is now {now.get(name)}" for name in then if then[name] != now.get(name)]
+
+    def write_summary(self, summary: dict[str, Any]) -> None:
+        with _explained(self.summary_file, "write"):
+            write_json(self.summary_file, summary)
+
+    @property
+    def summary(self) -> dict[str, Any] | None:
+        """The summary of a run that has come to an end, else None."""
+        return self._read(self.summary_file) if self.summary_file.is_file() else None
+
+    def close(self) -> None:
+        """Let another process have the run."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _acquire(self) -> None:
+        with _explained(self.path, "write in"):
+            lock = open(self.path / ".lock", "a+")  # noqa: SIM115  # held for the life of the run
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.seek(0)
+            owner = lock.read().strip() or "unknown"
+            lock.close()
+            raise UsageError(
+                f"another process (pid {owner}) works on the run in {self.path}; wait for it or stop it first"
+            ) from None
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        self._lock = lock
+
+    def _read(self, file: Path) -> dict[str, Any]:
+        with _explained(file, "read"):
+            text = file.read_bytes()
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise UsageError(f"{file} is damaged: {error}") from None
+        if not isinstance(value, dict):
+            raise UsageError(f"{file} is damaged: it holds no JSON object")
+        return value
+
+
+def default_path(config: TrainConfig) -> Path:
+    """runs/TASK-ALGO-SEED-TIME, and a number behind it if it is taken."""
+    task = "".join(c if c.isalnum() or c in "-_." else "_" for c in config.task)
+    name = f"{task}-{config.algorithm}-{config.seed}-{time.strftime('%Y%m%d-%H%M%S')}"
+    path, number = Path("runs") / name, 1
+    while path.exists():
+        number += 1
+        path = Path("runs") / f"{name}-{number}"
+    return path
+
+
+def current_versions() -> dict[str, str]:
+    """Versions of Python, of the packages that decide a run's numbers, and the platform."""
+    found = {"python": platform.python_version(), "platform": platform.platform(), "machine": platform.machine()}
+    for package in PACKAGES:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found[package] = metadata.version(package)
+    return found
+
+
+@contextlib.contextmanager
+def _explained(path: Path, action: str) -> Iterator[None]:
+    """Turn the system's refusal into a message."""
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"cannot {action} {path}: {error.strerror or error}; choose another --out") from error
