@@ -131,7 +131,7 @@ def init(key: Key[Array, ""], spec: Spec, config: Config) -> State:
     return State(
         theta, value, cost_value,
         sgd.ADAM.init(theta), sgd.ADAM.init(value), sgd.ADAM.init(cost_value),
-        nu=jnp.full(m, jnp.float32(config.nu_init)),
+        nu=jnp.full(m, config.nu_init, jnp.float32),
         cost_return=cost_return.init(m, spec.obs_size, spec.time_limit),
     )  # fmt: skip
 

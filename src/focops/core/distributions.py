@@ -1,6 +1,6 @@
 """Action distributions: sample, mode, log-prob, entropy and KL, one number per state (summed over action dimensions)."""
 
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -35,7 +35,7 @@ class DiagonalGaussian(NamedTuple):
         per_state = jnp.sum(self.log_std + 0.5 * (_LOG_2PI + 1), -1)
         return jnp.broadcast_to(per_state, self.mean.shape[:-1])
 
-    def kl(self, other: Self) -> Float[Array, "*batch"]:
+    def kl(self, other: "DiagonalGaussian") -> Float[Array, "*batch"]:
         """KL(self ‖ other)."""
         log_ratio = self.log_std - other.log_std
         z = (self.mean - other.mean) * jnp.exp(-other.log_std)
@@ -64,7 +64,7 @@ class Categorical(NamedTuple):
         log_p = jax.nn.log_softmax(self.logits)
         return -jnp.sum(jnp.exp(log_p) * log_p, -1)
 
-    def kl(self, other: Self) -> Float[Array, "*batch"]:
+    def kl(self, other: "Categorical") -> Float[Array, "*batch"]:
         """KL(self ‖ other)."""
         log_p, log_q = jax.nn.log_softmax(self.logits), jax.nn.log_softmax(other.logits)
         return jnp.sum(jnp.exp(log_p) * (log_p - log_q), -1)

@@ -26,7 +26,7 @@ def init(key: Key[Array, ""], network: Network, spec: Spec, init_log_std: Float[
     params = network.init(key, spec.obs_size, spec.action_size)
     if spec.discrete:
         return CategoricalParams(params)
-    return GaussianParams(params, jnp.full(spec.action_size, init_log_std))
+    return GaussianParams(params, jnp.full(spec.action_size, init_log_std, jnp.float32))
 
 
 def distribution(network: Network, params: PolicyParams, obs: Float[Array, "*batch O"]) -> Distribution:

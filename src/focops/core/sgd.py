@@ -16,7 +16,7 @@ ADAM = optax.flatten(optax.scale_by_adam())
 
 def clip_norm(gradient: Any, max_norm: Float[Array, ""] | float) -> Any:
     """Scale a gradient down to a global norm of at most `max_norm` (traced; ∞ leaves it as it is)."""
-    norm = optax.global_norm(gradient)
+    norm = optax.tree.norm(gradient)
     return jax.tree.map(lambda g: g * jnp.where(norm > max_norm, max_norm / norm, 1.0), gradient)
 
 

@@ -1,0 +1,136 @@
+"""What a run is made of: one frozen dataclass that is the command line, the run directory's config.json and the API."""
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from focops.algorithms import ALGORITHMS
+from focops.envs import tasks
+from focops.errors import UsageError
+
+Preset = Literal["fast", "paper"]
+PRESETS: tuple[Preset, ...] = ("fast", "paper")
+DEFAULT_TASK = "HalfCheetahSpeed-v0"
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """Everything needed to repeat a run."""
+
+    algo: Any
+    """The algorithm's own hyper-parameters."""
+    algorithm: str = "focops"
+    """The algorithm's name."""
+    task: str = DEFAULT_TASK
+    """One of `focops tasks`, or any Gymnasium id (`CartPole-v1`, `module:Id-v0`) whose steps carry a cost."""
+    preset: Preset = "fast"
+    """fast: parallel environments, J_C by age, the future valued beyond a time limit. paper: one environment, fresh
+    episodes each batch, a time limit is an end, as published."""
+    steps: int = 1_000_000
+    """Samples to train for; rounded up to whole batches."""
+    seed: int = 0
+    """Seed of everything random in the run. ≥ 0."""
+    cost_limit: tuple[float, ...] | None = None
+    """b: limit of each constraint's cost return; the task's own if not given. ≥ 0."""
+    cost_discount: tuple[float, ...] | None = None
+    """γ_C: discount of each constraint's cost, in (0, 1]; 1 is the plain episode sum. The task's own if not given."""
+    num_envs: int = 16
+    """E: environments stepped side by side; must divide the batch. ≥ 1."""
+    batch_size: int = 2048
+    """Samples per update. ≥ 1."""
+    fresh_episodes: bool = False
+    """Start new episodes with every batch."""
+    threads: int = 1
+    """Threads for the physics; results do not depend on it. 0: one per core."""
+    checkpoint_every: int = 50
+    """Iterations between checkpoints; 0 for one at the end only."""
+    out: Path | None = None
+    """The run's directory; runs/TASK-ALGO-SEED-TIME if not given."""
+
+    @property
+    def iterations(self) -> int:
+        return -(-self.steps // self.batch_size)
+
+
+def default_config(task: str = DEFAULT_TASK, algorithm: str = "focops", preset: Preset = "fast") -> TrainConfig:
+    """The preset's defaults for a task: Table 3 of the paper, and its Circle settings where they differ."""
+    if algorithm not in ALGORITHMS:
+        raise UsageError(f"unknown algorithm {algorithm!r}; there are: {', '.join(ALGORITHMS)}")
+    if preset not in PRESETS:
+        raise UsageError(f"unknown preset {preset!r}; there are: {', '.join(PRESETS)}")
+    algo = ALGORITHMS[algorithm].Config()
+    config = TrainConfig(algo=algo, algorithm=algorithm, task=task, preset=preset)
+    found = tasks.find(task)
+    if found is not None:
+        config = dataclasses.replace(config, task=found.name)
+        if found.name.startswith(("AntCircle", "HumanoidCircle", "PointCircle")):
+            circle = dataclasses.replace(algo, temperature=1.0, trust_region=0.04, discount=0.995, minibatch_size=1000)
+            config = dataclasses.replace(config, algo=circle, steps=10_000_000, batch_size=50_000)
+    if preset == "paper":
+        published = dataclasses.replace(config.algo, bootstrap_time_limit=False, cost_estimator="episodes")
+        config = dataclasses.replace(config, num_envs=1, fresh_episodes=True, algo=published)
+    return config
+
+
+_POSITIVE = "a positive number"
+_NOT_NEGATIVE = "a number ≥ 0 (inf allowed)"
+
+
+def validate(config: TrainConfig) -> None:
+    """Refuse what cannot work, before anything is compiled: the value, the range and the way out."""
+
+    def require(ok: bool, flag: str, value: Any, allowed: str, way_out: str = "") -> None:
+        if not ok:
+            raise UsageError(f"{flag} is {value}; it must be {allowed}" + (f". {way_out}" if way_out else ""))
+
+    whole = {"--steps": config.steps, "--num-envs": config.num_envs, "--batch-size": config.batch_size}
+    for flag, value in whole.items():
+        require(value >= 1, flag, value, "a whole number ≥ 1")
+    for flag, value in {
+        "--seed": config.seed, "--threads": config.threads, "--checkpoint-every": config.checkpoint_every
+    }.items():  # fmt: skip
+        require(value >= 0, flag, value, "a whole number ≥ 0")
+    batch, envs, minibatch = config.batch_size, config.num_envs, config.algo.minibatch_size
+    require(
+        batch % envs == 0, "--batch-size", batch, f"a multiple of --num-envs ({envs})",
+        f"Nearest: {_nearest(batch, envs)}",
+    )  # fmt: skip
+    require(minibatch >= 1, "--algo.minibatch-size", minibatch, "a whole number ≥ 1")
+    require(
+        batch % minibatch == 0, "--algo.minibatch-size", minibatch, f"a divisor of --batch-size ({batch})",
+        f"Use a batch of {_nearest(batch, minibatch)}, or a minibatch of {_divisor(batch, minibatch)}",
+    )  # fmt: skip
+    for limit in config.cost_limit or ():
+        require(0 <= limit < math.inf, "--cost-limit", limit, "a finite number ≥ 0, one for each cost")
+    for discount in config.cost_discount or ():
+        require(0 < discount <= 1, "--cost-discount", discount, "in (0, 1], one for each cost")
+    _validate_algo(config.algo, require)
+
+
+def _validate_algo(algo: Any, require: Any) -> None:
+    """Ranges by field name, for whichever of them an algorithm has."""
+    positive = "temperature trust_region policy_rate value_rate cost_value_rate max_grad_norm".split()
+    not_negative = "nu_init nu_max nu_rate value_l2".split()
+    ranges = {name: (lambda x: x > 0, _POSITIVE) for name in positive}
+    ranges |= {name: (lambda x: x >= 0, _NOT_NEGATIVE) for name in not_negative}
+    ranges |= {name: (lambda x: 0 <= x <= 1, "in [0, 1]") for name in ("gae", "cost_gae")}
+    ranges["discount"] = (lambda x: 0 < x < 1, "in (0, 1)")
+    ranges["epochs"] = (lambda x: x >= 1, "a whole number ≥ 1")
+    ranges["init_log_std"] = (math.isfinite, "a finite number")
+    ranges["hidden"] = (lambda x: all(width >= 1 for width in x), "widths ≥ 1")
+    for field in dataclasses.fields(algo):
+        if field.name in ranges:
+            check, allowed = ranges[field.name]
+            value = getattr(algo, field.name)
+            require(check(value), f"--algo.{field.name.replace('_', '-')}", value, allowed)
+
+
+def _nearest(value: int, divisor: int) -> str:
+    below, above = value // divisor * divisor, -(-value // divisor) * divisor
+    return f"{below} or {above}" if below else str(above)
+
+
+def _divisor(batch: int, near: int) -> int:
+    return min((d for d in range(1, batch + 1) if batch % d == 0), key=lambda d: abs(d - near))

@@ -1,0 +1,120 @@
+"""Collecting on the host: T steps of E environments under one policy, and the book of finished episodes."""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from focops.core import normalize, policy
+from focops.core.networks import Network
+from focops.core.types import Params, Rollout, Spec, VectorEnv
+
+RECENT = 100
+"""Episodes that the reported means are over, as in the paper."""
+
+
+def actor(network: Network) -> Callable[..., Any]:
+    """A jitted (params, stats, obs, noise) -> (stats, normalised obs, action); statistics take in every observation
+    the moment it is seen, as in the authors' program."""
+
+    @jax.jit
+    def act(
+        params: Params, stats: normalize.RunningStats, obs: Float[Array, "E O"], noise: Float[Array, "E A"]
+    ) -> tuple[normalize.RunningStats, Float[Array, "E O"], Array]:
+        stats = normalize.observe(stats, obs)
+        obs = normalize.apply(stats, obs)
+        return stats, obs, policy.distribution(network, params, obs).sample(noise)
+
+    return act
+
+
+class Collector:
+    """Fills the same buffers with batch after batch."""
+
+    def __init__(self, env: VectorEnv, network: Network, steps: int, fresh_episodes: bool):
+        spec, num = env.spec, env.num_envs
+        self.env = env
+        self.fresh_episodes = fresh_episodes
+        self.episodes = EpisodeBook(spec, num)
+        self._act = actor(network)
+        self._noise = jax.jit(lambda key: policy.noise(key, spec, (steps, num)))
+        shape = (steps, num)
+        self._buffer = Rollout(
+            obs=np.zeros((*shape, spec.obs_size), np.float32),
+            action=np.zeros(shape, np.int32) if spec.discrete else np.zeros((*shape, spec.action_size), np.float32),
+            reward=np.zeros(shape, np.float32),
+            cost=np.zeros((*shape, len(spec.constraints)), np.float32),
+            terminated=np.zeros(shape, bool),
+            truncated=np.zeros(shape, bool),
+            next_obs=np.zeros((*shape, spec.obs_size), np.float32),
+            age=np.zeros(shape, np.int32),
+            progress=np.float32(0),
+        )  # type: ignore[arg-type]
+
+    def collect(
+        self, key: Key[Array, ""], params: Params, stats: normalize.RunningStats, progress: float
+    ) -> tuple[Rollout, normalize.RunningStats]:
+        """One batch. Its `next_obs` are raw: `stats` as they are at the end of the batch normalise them."""
+        env, buffer, noise = self.env, self._buffer, np.asarray(self._noise(key))
+        if self.fresh_episodes:
+            env.restart()
+            self.episodes.restart()
+        for t in range(len(noise)):
+            buffer.age[t] = env.age
+            stats, buffer.obs[t], action = self._act(params, stats, env.obs, noise[t])
+            buffer.action[t] = action = np.asarray(action)
+            step = env.step(action)
+            buffer.reward[t], buffer.cost[t] = step.reward, step.cost
+            buffer.terminated[t], buffer.truncated[t] = step.terminated, step.truncated
+            buffer.next_obs[t] = step.next_obs
+        self.episodes.add(buffer)
+        return buffer._replace(progress=np.float32(progress)), stats
+
+
+class EpisodeBook:
+    """Return, length and costs of the latest whole episodes: those that truly ended or reached the time limit."""
+
+    def __init__(self, spec: Spec, num_envs: int):
+        self._discounts = np.array([c.discount for c in spec.constraints])
+        self._limit = spec.time_limit
+        m = len(spec.constraints)
+        self._running = np.zeros((num_envs, 1 + 2 * m))
+        """Of each environment's current episode so far: reward, m discounted costs, m undiscounted costs."""
+        self.recent: deque[np.ndarray] = deque(maxlen=RECENT)
+        """(length, reward, m discounted costs, m undiscounted costs) of each."""
+        self.finished = 0
+
+    def restart(self) -> None:
+        """Every environment starts a new episode."""
+        self._running[:] = 0
+
+    def add(self, rollout: Rollout) -> None:
+        """Enter a batch [T, E]."""
+        discounted = self._discounts ** rollout.age[..., None] * rollout.cost
+        paid = np.concatenate([rollout.reward[..., None], discounted, rollout.cost], -1, dtype=np.float64)
+        total = self._running + np.cumsum(paid, 0)
+        before = np.zeros_like(self._running)
+        for t, e in np.argwhere(rollout.terminated | rollout.truncated):
+            length = int(rollout.age[t, e]) + 1
+            if rollout.terminated[t, e] or self._limit is None or length >= self._limit:
+                self.recent.append(np.concatenate([[length], total[t, e] - before[e]]))
+                self.finished += 1
+            before[e] = total[t, e]
+        self._running = total[-1] - before
+
+    def means(self) -> np.ndarray | None:
+        """Mean length, reward, discounted and undiscounted costs over the latest episodes; None before the first."""
+        return np.mean(self.recent, 0) if self.recent else None
+
+    def state(self) -> dict[str, np.ndarray]:
+        width = self._running.shape[1] + 1
+        recent = np.array(self.recent).reshape(-1, width)
+        return {"running": self._running.copy(), "recent": recent, "finished": np.array(self.finished)}
+
+    def restore(self, state: dict[str, np.ndarray]) -> None:
+        self._running = state["running"].copy()
+        self.recent = deque(state["recent"], maxlen=RECENT)
+        self.finished = int(state["finished"])
