@@ -1,0 +1,253 @@
+"""What a run shows while it trains: a live table in a terminal, plain lines elsewhere, one line if quiet."""
+
+import sys
+import time
+from typing import Any, Protocol, TextIO
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+Record = dict[str, Any]
+PLAIN_SECONDS = 5.0
+_SMOOTHING = 0.2
+
+
+class Display(Protocol):
+    """Shows one run. `stop` is called once, also when the run failed."""
+
+    def start(self, config: Any, spec: Any) -> None: ...
+
+    def update(self, record: Record) -> None: ...
+
+    def stop(self, message: str = "") -> None: ...
+
+
+def choose_display(quiet: bool = False, stream: TextIO | None = None) -> Display:
+    """The display for where the output goes."""
+    stream = stream or sys.stdout
+    if quiet:
+        return QuietDisplay(stream)
+    console = Console(file=stream, highlight=False)
+    return LiveDisplay(console) if console.is_terminal and not console.is_dumb_terminal else PlainDisplay(stream)
+
+
+def live_display() -> Display:
+    """The live table on standard output."""
+    return LiveDisplay(Console(highlight=False))
+
+
+class QuietDisplay:
+    """The last record, as one line."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream, self._last, self._pace = stream, None, Pace()
+
+    def start(self, config: Any, spec: Any) -> None: ...
+
+    def update(self, record: Record) -> None:
+        self._pace.update(record)
+        self._last = record
+
+    def stop(self, message: str = "") -> None:
+        if self._last is not None:
+            print(line(self._last, self._pace), file=self._stream)
+        if message:
+            print(message, file=self._stream, flush=True)
+
+
+class PlainDisplay:
+    """The first and the last record, and one every few seconds, as lines."""
+
+    def __init__(self, stream: TextIO, every_s: float = PLAIN_SECONDS) -> None:
+        self._stream, self._every = stream, every_s
+        self._pending: Record | None = None
+        self._printed: float | None = None
+        self._pace = Pace()
+
+    def start(self, config: Any, spec: Any) -> None:
+        print(title(config), file=self._stream, flush=True)
+
+    def update(self, record: Record) -> None:
+        self._pace.update(record)
+        self._pending = record
+        if self._printed is None or time.monotonic() - self._printed >= self._every:
+            self._print()
+
+    def stop(self, message: str = "") -> None:
+        if self._pending is not None:
+            self._print()
+        if message:
+            print(message, file=self._stream, flush=True)
+
+    def _print(self) -> None:
+        assert self._pending is not None
+        print(line(self._pending, self._pace), file=self._stream, flush=True)
+        self._pending, self._printed = None, time.monotonic()
+
+
+class LiveDisplay:
+    """A progress bar and the numbers that matter, redrawn in place."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._title = ""
+        self._began = time.monotonic()
+        self._record: Record | None = None
+        self._pace = Pace()
+        self._compiling = Spinner("dots", " compiling and collecting the first batch")
+        self._live = Live(console=console, refresh_per_second=4, get_renderable=self._render)
+
+    def start(self, config: Any, spec: Any) -> None:
+        self._title, self._began = title(config), time.monotonic()
+        self._live.start()
+
+    def update(self, record: Record) -> None:
+        self._pace.update(record)
+        self._record = record
+
+    def stop(self, message: str = "") -> None:
+        self._live.stop()
+        if message:
+            self._console.print(message)
+
+    def _render(self) -> RenderableType:
+        head = Text(self._title, style="bold", no_wrap=True, overflow="ellipsis")
+        if self._record is None:
+            return Group(head, self._compiling)
+        elapsed = time.monotonic() - self._began
+        return Group(head, _bar(self._record, self._pace, elapsed), _reward(self._record), costs(self._record))
+
+
+class Pace:
+    """A smoothed rate, and the time that is left at it."""
+
+    def __init__(self) -> None:
+        self.rate: float | None = None
+
+    def update(self, record: Record) -> None:
+        rate = record.get("samples_per_second")
+        if rate:
+            self.rate = rate if self.rate is None else self.rate + _SMOOTHING * (rate - self.rate)
+
+    def left(self, record: Record) -> float | None:
+        return (record["steps"] - record["samples"]) / self.rate if self.rate else None
+
+
+def title(config: Any) -> str:
+    out = f" → {config.out}" if config.out else ""
+    return f"{config.task} · {config.algorithm} · {config.preset} · seed {config.seed}{out}"
+
+
+def constraint_names(record: Record) -> list[str]:
+    return [key.partition("/")[2] for key in record if key.startswith("cost_limit/")]
+
+
+def line(record: Record, pace: Pace) -> str:
+    """A record as one plain line."""
+    parts = [
+        f"{count(record['samples'])}/{count(record['steps'])}",
+        f"{count(pace.rate)}/s",
+        f"left {clock(pace.left(record))}",
+        f"return {number(record.get('return_mean'))}",
+    ]
+    for name in constraint_names(record):
+        value = {key: number(record.get(f"{key}/{name}")) for key in _COST_KEYS}
+        parts.append(
+            f"{name} {value['discounted_cost_mean']} (J_C {value['cost_return_estimate']}, "
+            f"limit {value['cost_limit']}, ν {value['nu']})"
+        )
+    parts += [f"KL {number(record.get('kl'))}", f"epochs {number(record.get('epochs'))}"]
+    if record.get("diverged"):
+        parts.append(f"diverged {record['diverged']}")
+    return "  ".join(parts)
+
+
+_COST_KEYS = ("discounted_cost_mean", "cost_return_estimate", "cost_limit", "nu", "undiscounted_cost_mean")
+
+
+def _bar(record: Record, pace: Pace, elapsed: float) -> RenderableType:
+    done, total = record["samples"], record["steps"]
+    row = Table.grid(padding=(0, 2), expand=True)
+    row.add_column(ratio=1)
+    row.add_column(no_wrap=True)
+    times = f"[cyan]{clock(elapsed)}[/]  left [cyan]{clock(pace.left(record))}[/]"
+    numbers = f"{count(done)} of {count(total)}  [cyan]{count(pace.rate)}/s[/]  {times}"
+    row.add_row(ProgressBar(total=total, completed=done), Text.from_markup(numbers))
+    return row
+
+
+def _reward(record: Record) -> RenderableType:
+    def pair(name: str, value: str) -> str:
+        return f"{name} [bold]{value}[/]"
+
+    region = record.get("trust_region")
+    kl = number(record.get("kl")) + (f"[/] of {number(region)}[bold]" if region is not None else "")
+    parts = [
+        pair("return", number(record.get("return_mean"))),
+        pair("length", number(record.get("episode_length_mean"))),
+        pair("KL", kl),
+        pair("epochs", number(record.get("epochs"))),
+        pair("entropy", number(record.get("entropy"))),
+    ]
+    if record.get("diverged"):
+        parts.append(f"[yellow]diverged {record['diverged']}[/]")
+    return Text.from_markup("   ".join(parts), overflow="ellipsis")
+
+
+def costs(record: Record) -> RenderableType:
+    """A row per constraint: its cost against its limit, green within it and red beyond."""
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
+    table.add_column("constraint", no_wrap=True, overflow="ellipsis")
+    for heading in ("discounted cost", "J_C estimate", "limit", "", "ν"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for name in constraint_names(record):
+        mean, estimate, limit, nu = (record.get(f"{key}/{name}") for key in _COST_KEYS[:4])
+        verdict = estimate if mean is None else mean
+        table.add_row(
+            name, against(mean, limit), against(estimate, limit), number(limit), _verdict(verdict, limit), number(nu)
+        )
+    return table
+
+
+def against(value: float | None, limit: float | None) -> Text:
+    """A cost coloured by its limit."""
+    over = value is not None and limit is not None and value > limit
+    return Text(number(value), style="dim" if value is None else "bold red" if over else "bold green")
+
+
+def _verdict(value: float | None, limit: float | None) -> Text:
+    if value is None or limit is None:
+        return Text("")
+    return Text("over", style="red") if value > limit else Text("within", style="green")
+
+
+def number(value: float | None) -> str:
+    """About four digits; a dash for nothing."""
+    if value is None:
+        return "–"
+    if isinstance(value, int):
+        return str(value)
+    return f"{value:.1f}" if abs(value) >= 100 else f"{value:.4g}"
+
+
+def count(value: float | None) -> str:
+    """614400 as 614k."""
+    if value is None:
+        return "–"
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= size:
+            return f"{value / size:.3g}{unit}"
+    return f"{value:.0f}"
+
+
+def clock(seconds: float | None) -> str:
+    """75 as 1:15."""
+    if seconds is None:
+        return "–"
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
