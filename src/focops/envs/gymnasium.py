@@ -1,8 +1,8 @@
 """Anybody's Gymnasium environment as a `VectorEnv`.
 
 The cost is `info["cost"]`, a number or a vector, or the third of six things that `step` returns. Episode k of
-environment i is reset with a seed that depends on (seed, i, k) alone, so a saved run goes on by replaying the actions of
-the running episodes: exact for every environment that is a function of its seed and its actions.
+environment i is reset with a seed that depends on (seed, i, k) alone, so a saved run goes on by replaying the actions
+of the running episodes: exact for every environment that is a function of its seed and its actions.
 """
 
 import copy
@@ -250,8 +250,8 @@ class GymnasiumVector:
         if cost.shape != (self._num_costs,):
             found = f"a cost of shape {cost.shape}" if "cost" in info else "no cost"
             raise UsageError(
-                f"environment {i} of {self.env_id} returned {found} at step {self._steps}, where {self._num_costs} number(s)"
-                ' are due: every step must return info["cost"] of the same shape, 0 where nothing was paid'
+                f"environment {i} of {self.env_id} returned {found} at step {self._steps} where {self._num_costs}"
+                ' number(s) were due: every step must return info["cost"] of the same shape, 0 where nothing was paid'
             )
         return cost
 

@@ -26,9 +26,7 @@ def constrain(
             raise UsageError(f"the limit of {name} is {limit}: it must be finite and at least 0 (--cost-limit)")
     for name, discount in zip(names, discounts, strict=True):
         if not 0 < discount <= 1:
-            raise UsageError(
-                f"the discount of {name} is {discount}: it must be above 0 and at most 1 (--cost-discount)"
-            )
+            raise UsageError(f"the discount of {name} is {discount}: it must be in (0, 1] (--cost-discount)")
         if discount == 1 and time_limit is None:
             raise UsageError(
                 f"the discount of {name} is 1, but {env} has no time limit, so the sum of its costs may be endless:"
