@@ -16,7 +16,7 @@ class CartPoleCost(gymnasium.Wrapper):
 
 
 class Counter(gymnasium.Env):
-    """Observes (steps of the episode, the action it was given); ends truly at step 7. Cost: step number and its square."""
+    """Observes the step of the episode and the sum of the action; terminates at step 7. Costs: t, or (t, t²)."""
 
     def __init__(self, *, cost: Any = "scalar", space: str = "box", action: str = "box", fault: str = "", at: int = 3):
         self.cost, self.kind, self.fault, self.at = cost, space, fault, at

@@ -39,7 +39,8 @@ class MujocoBatch:
         self.model = model = load(task.robot)
         self._batch = batch = Batch(model, num_envs, threads)
         self._ctrl = batch.bind("ctrl")
-        self._qpos0 = model.qpos0.copy()
+        batch.reset(stage=mujoco.mjtStage.mjSTAGE_NONE)
+        self._qpos0, self._blank = model.qpos0.copy(), batch.state[0].copy()
         self._physics = Physics(
             dt=control_step_seconds(task.robot, model),
             body_mass=model.body_mass.copy(),
@@ -126,9 +127,9 @@ class MujocoBatch:
         """Start the next episode of some environments."""
         p, batch = self._physics, self._batch
         with Quiet():
-            batch.reset(ids, stage=mujoco.mjtStage.mjSTAGE_NONE)
+            batch.state[ids] = self._blank  # what batch.reset does, in a twentieth of the time
             for i in ids:
-                rng = np.random.default_rng((self._seed, i, self._episode[i]))
+                rng = np.random.default_rng((self._seed, int(i), int(self._episode[i])))
                 p.qpos[i], p.qvel[i] = self.task.start(rng, self._qpos0, self.model.nv)
             batch.forward(ids)
         self._episode[ids] += 1
