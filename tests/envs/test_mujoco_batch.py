@@ -164,6 +164,17 @@ def test_a_simulation_gone_wrong_ends_its_episode_and_no_other(damage, caplog):
     assert "HalfCheetahSpeed-v0: simulation 1 " in caplog.text
 
 
+@pytest.mark.parametrize("name", ["HalfCheetahSpeed", "HumanoidSpeed", "PointCircle"])
+def test_an_action_that_is_not_finite_spoils_its_own_episode_alone(name):
+    env = MujocoBatch(find(name), 2, stagger=False)
+    spoilt = actions(env, 1)[0]
+    spoilt[1] = np.nan
+    step = env.step(spoilt)
+    assert step.truncated.tolist() == [False, True]
+    assert all(np.isfinite(part).all() for part in (*step, env.obs))
+    assert not env.step(actions(env, 1)[0]).truncated.any()
+
+
 def test_only_the_first_divergence_is_logged_but_all_are_counted(caplog):
     env = MujocoBatch(find("HopperSpeed"), 2)
     for _ in range(3):

@@ -63,6 +63,10 @@ class Counter(gymnasium.Env):
                     info = {}
                 case "cost shape":
                     info["cost"] = [1.0, 2.0, 3.0]
+                case "cost word":
+                    info["cost"] = "dear"
+                case "reward shape":
+                    reward = np.zeros(2)
                 case "observation shape":
                     obs = np.zeros(3, np.float32)
         return obs, reward, self.t == 7, False, info
@@ -74,6 +78,11 @@ class SixTuple(Counter):
     def step(self, action):
         obs, reward, terminated, truncated, _ = super().step(action)
         return obs, reward, 2.0 * self.t, terminated, truncated, {}
+
+
+class OldApi(Counter):
+    def step(self, action):
+        return *super().step(action)[:3], {}
 
 
 class Costless(Counter):
@@ -102,6 +111,7 @@ gymnasium.register("Endless-v0", entry_point=Counter)
 gymnasium.register("CounterShort-v0", entry_point=Counter, max_episode_steps=4)
 gymnasium.register("SixTuple-v0", entry_point=SixTuple, max_episode_steps=4)
 gymnasium.register("Costless-v0", entry_point=Costless)
+gymnasium.register("OldApi-v0", entry_point=OldApi)
 gymnasium.register("Forgetful-v0", entry_point=Forgetful)
 for _name, _kwargs in {
     "TwoCosts": {"cost": "vector"},
@@ -117,5 +127,8 @@ for _name, _kwargs in {
     "NoCostLater": {"fault": "no cost"},
     "CostShape": {"fault": "cost shape"},
     "ObsShape": {"fault": "observation shape"},
+    "RewardShape": {"fault": "reward shape"},
+    "CostWord": {"fault": "cost word"},
+    "EarlyCostWord": {"fault": "cost word", "at": 1},
 }.items():
     gymnasium.register(f"{_name}-v0", entry_point=Counter, kwargs=_kwargs)

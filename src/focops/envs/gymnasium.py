@@ -40,9 +40,14 @@ class CostIntoInfo(gymnasium.Wrapper):
     """Moves the third of six returned values into info["cost"]; innermost, so that Gymnasium's wrappers see five."""
 
     def step(self, action: Any) -> Any:
-        result = self.env.step(action)
-        if len(result) != 6:
+        result: Any = self.env.step(action)
+        if len(result) == 5:
             return result
+        if len(result) != 6:
+            raise UsageError(
+                f"{type(self.unwrapped).__name__}.step returned {len(result)} values: it must return 5 (obs, reward,"
+                " terminated, truncated, info) or 6 (obs, reward, cost, terminated, truncated, info)"
+            )
         obs, reward, cost, terminated, truncated, info = result
         return obs, reward, terminated, truncated, {**info, "cost": cost}
 
@@ -155,8 +160,8 @@ class GymnasiumVector:
         terminated, truncated = np.empty(e, bool), np.empty(e, bool)
         next_obs = np.empty_like(self.obs)
         for i, (env, act) in enumerate(zip(self._envs, self._encode(action), strict=True)):
-            obs, reward[i], terminated[i], truncated[i], info = env.step(act)
-            next_obs[i], cost[i] = self._flat(obs, i), self._cost(info, i)
+            obs, r, terminated[i], truncated[i], info = env.step(act)
+            next_obs[i], reward[i], cost[i] = self._flat(obs, i), self._numbers("reward", r, (), i), self._cost(info, i)
         for what, array in (("observation", next_obs), ("reward", reward), ("cost", cost)):
             self._check_finite(what, array)
         self._history.append(np.array(action))
@@ -225,7 +230,7 @@ class GymnasiumVector:
         try:
             if isinstance(self._space, spaces.Box) and np.shape(obs) != self._space.shape:
                 raise ValueError(f"shape {np.shape(obs)}")
-            return spaces.flatten(self._space, obs)
+            return np.asarray(spaces.flatten(self._space, obs))
         except (ValueError, TypeError, KeyError, IndexError) as error:
             raise UsageError(
                 f"environment {i} of {self.env_id} returned an observation that is not of its observation space"
@@ -239,21 +244,36 @@ class GymnasiumVector:
         info = env.step(env.action_space.sample())[4]
         if "cost" not in info:
             raise UsageError(f"{self.env_id} returns no cost: {HOW_TO_ADD_A_COST}")
-        if np.ndim(info["cost"]) > 1 or np.size(info["cost"]) == 0:
-            raise UsageError(
-                f"{self.env_id} returns a cost of shape {np.shape(info['cost'])}: it must be a number or a vector"
-            )
-        return np.size(info["cost"])
+        costs = np.size(info["cost"])
+        if costs == 0 or np.ndim(info["cost"]) > 1:
+            shape = np.shape(info["cost"])
+            raise UsageError(f"{self.env_id} returns a cost of shape {shape}: it must be a number or a vector")
+        self._steps, self._num_costs = 0, costs
+        self._cost(info, 0)
+        return costs
 
     def _cost(self, info: dict[str, Any], i: int) -> np.ndarray:
-        cost = np.atleast_1d(info.get("cost", ()))
-        if cost.shape != (self._num_costs,):
-            found = f"a cost of shape {cost.shape}" if "cost" in info else "no cost"
+        if "cost" not in info:
             raise UsageError(
-                f"environment {i} of {self.env_id} returned {found} at step {self._steps} where {self._num_costs}"
-                ' number(s) were due: every step must return info["cost"] of the same shape, 0 where nothing was paid'
+                f"environment {i} of {self.env_id} returned no cost at step {self._steps}:"
+                ' every step must return info["cost"], 0 where nothing was paid'
             )
-        return cost
+        cost = info["cost"]
+        scalar = self._num_costs == 1 and np.ndim(cost) == 0
+        return self._numbers("cost", cost, () if scalar else (self._num_costs,), i)
+
+    def _numbers(self, what: str, value: Any, shape: tuple[int, ...], i: int) -> np.ndarray:
+        try:
+            numbers = np.asarray(value, np.float64)
+        except (TypeError, ValueError):
+            numbers = None
+        if numbers is None or numbers.shape != shape:
+            due = f"an array of shape {shape}" if shape else "a number"
+            raise UsageError(
+                f"environment {i} of {self.env_id} returned {value!r} as its {what} at step {self._steps}:"
+                f" it must be {due}"
+            )
+        return numbers
 
     def _check_finite(self, what: str, array: np.ndarray) -> None:
         if not np.isfinite(array).all():

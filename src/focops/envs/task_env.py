@@ -9,6 +9,7 @@ import numpy as np
 from focops.envs.mujoco_batch import ABSURD
 from focops.envs.simulator import Quiet, control_step_seconds, load
 from focops.envs.tasks import TASKS, Physics
+from focops.errors import UsageError
 
 
 class TaskEnv(gymnasium.Env[np.ndarray, np.ndarray]):
@@ -73,7 +74,12 @@ class TaskEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         if self.render_mode is None:
             return None
         if self._renderer is None:
-            self._renderer = mujoco.Renderer(self.model, *self._size)
+            try:
+                self._renderer = mujoco.Renderer(self.model, *self._size)
+            except Exception as error:
+                raise UsageError(
+                    f"no picture can be drawn here ({error}): without a display, set MUJOCO_GL=egl or MUJOCO_GL=osmesa"
+                ) from error
         camera = mujoco.MjvCamera()
         camera.type, camera.trackbodyid = mujoco.mjtCamera.mjCAMERA_TRACKING, 1
         camera.distance, camera.elevation = 1.5 * self.model.stat.extent, -20.0
