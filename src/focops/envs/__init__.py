@@ -29,12 +29,12 @@ def make(
         threads: of our tasks' physics; it does not change results. Other environments run in the caller's thread.
         stagger: cut the first episodes, so that later ones do not all end together.
     """
-    # imported late: `focops --help` and a misspelt name need neither simulator
     if num_envs < 1:
         raise UsageError(f"the number of environments is {num_envs}: it must be at least 1")
     if threads < 1:
         raise UsageError(f"the number of threads is {threads}: it must be at least 1")
     task = find(name)
+    # imported late: `focops --help` needs neither Gymnasium nor MuJoCo
     if task is None:
         from focops.envs.gymnasium import GymnasiumVector
 
