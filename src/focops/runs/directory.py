@@ -39,10 +39,7 @@ class RunDirectory:
             run.path.mkdir(parents=True, exist_ok=True)
         run._acquire()
         try:
-            if run.holds_run:
-                raise UsageError(
-                    f"{run.path} holds a run; `focops resume {run.path}` goes on with it, or choose another --out"
-                )
+            run.require_free()
             with _explained(run.path, "write"):
                 run.checkpoints.mkdir(exist_ok=True)
             run.write_config(dataclasses.replace(config, out=run.path), versions)
@@ -85,6 +82,18 @@ class RunDirectory:
     def holds_run(self) -> bool:
         files = (self.config_file, self.metrics_file, self.summary_file)
         return any(file.exists() for file in files) or any(self.checkpoints.glob("*.safetensors"))
+
+    def require_free(self) -> None:
+        """Refuse a directory that cannot become a new run's; nothing is written."""
+        if self.holds_run:
+            raise UsageError(
+                f"{self.path} holds a run; `focops resume {self.path}` goes on with it, or choose another --out"
+            )
+        existing = next(path for path in (self.path, *self.path.absolute().parents) if path.exists())
+        if not existing.is_dir():
+            raise UsageError(f"cannot make a run's directory {self.path}: {existing} is a file; choose another --out")
+        if not os.access(existing, os.W_OK | os.X_OK):
+            raise UsageError(f"cannot write in {existing}: Permission denied; choose another --out")
 
     @property
     def config(self) -> TrainConfig:
@@ -158,10 +167,10 @@ class RunDirectory:
         return value
 
 
-def default_path(config: TrainConfig) -> Path:
-    """runs/TASK-ALGO-SEED-TIME, and a number behind it if it is taken."""
+def default_path(config: TrainConfig, what: str | None = None) -> Path:
+    """runs/TASK-ALGO-SEED-TIME, or `what` for SEED; with a number behind it if it is taken."""
     task = "".join(c if c.isalnum() or c in "-_." else "_" for c in config.task)
-    name = f"{task}-{config.algorithm}-{config.seed}-{time.strftime('%Y%m%d-%H%M%S')}"
+    name = f"{task}-{config.algorithm}-{config.seed if what is None else what}-{time.strftime('%Y%m%d-%H%M%S')}"
     path, number = Path("runs") / name, 1
     while path.exists():
         number += 1

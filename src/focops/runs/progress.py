@@ -2,10 +2,12 @@
 
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any, Protocol, TextIO
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.padding import Padding
 from rich.progress_bar import ProgressBar
 from rich.spinner import Spinner
 from rich.table import Table
@@ -26,9 +28,9 @@ class Display(Protocol):
     def stop(self, message: str = "") -> None: ...
 
 
-def choose_display(quiet: bool = False, stream: TextIO | None = None) -> Display:
+def choose_display(quiet: bool = False) -> Display:
     """The display for where the output goes."""
-    stream = stream or sys.stdout
+    stream = sys.stdout
     if quiet:
         return QuietDisplay(stream)
     console = Console(file=stream, highlight=False)
@@ -127,11 +129,14 @@ class Pace:
 
     def __init__(self) -> None:
         self.rate: float | None = None
+        self._seen = 0
 
     def update(self, record: Record) -> None:
         rate = record.get("samples_per_second")
         if rate:
-            self.rate = rate if self.rate is None else self.rate + _SMOOTHING * (rate - self.rate)
+            self._seen += 1
+            # the first iteration compiles: it says nothing about the others
+            self.rate = rate if self.rate is None or self._seen <= 2 else self.rate + _SMOOTHING * (rate - self.rate)
 
     def left(self, record: Record) -> float | None:
         return (record["steps"] - record["samples"]) / self.rate if self.rate else None
@@ -251,3 +256,25 @@ def clock(seconds: float | None) -> str:
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
+
+
+def summary_text(summary: dict[str, Any], commands: Sequence[str] = ()) -> RenderableType:
+    """A run's summary: return, each cost against its limit, rate, where the files are and what to do next."""
+    head = f"{summary['task']} · {summary['algo']} · seed {summary['seed']}"
+    pace = f"{summary['steps']:,} samples in {clock(summary['wall_s'])}, {count(summary['steps_per_second'])}/s"
+    table = Table.grid(padding=(0, 2))
+    table.add_row(_dim("return"), number(summary["return_mean"]))
+    for name, limit in summary["cost_limit"].items():
+        cost, plain = summary["discounted_cost_mean"][name], summary["undiscounted_cost_mean"][name]
+        verdict = "no episode has ended yet" if cost is None else "satisfied" if cost <= limit else "violated"
+        shown = against(cost, limit)
+        parts = ("discounted ", shown, f", limit {number(limit)}: ", (verdict, shown.style))
+        table.add_row(_dim(f"cost {name}"), Text.assemble(*parts, f"   (undiscounted {number(plain)})"))
+    table.add_row(_dim("files"), Text(summary["out"], overflow="fold"))
+    for i, command in enumerate(commands):
+        table.add_row(_dim("" if i else "next"), Text(command, overflow="fold"))
+    return Group(Text.assemble((head, "bold"), f"   {pace}"), Padding(table, (0, 0, 0, 2)))
+
+
+def _dim(text: str) -> Text:
+    return Text(text, style="dim", no_wrap=True)

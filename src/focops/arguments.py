@@ -1,0 +1,162 @@
+"""The commands' flags, made by tyro from the configs' own fields, defaults and docstrings."""
+
+import dataclasses
+import functools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import tyro
+
+from focops import envs, grid
+from focops.config import DEFAULT_TASK, TrainConfig, default_config, validate
+from focops.errors import UsageError
+from focops.runs.directory import RunDirectory
+from focops.runs.metrics import require_wandb
+
+NOT_FLAGS = ("limits", "cost_discounts", "network")
+"""Fields of an algorithm's Config that the constraints or Python fill."""
+_COUNT = re.compile(r"(\d+)(?:\.(\d+))?(?:([kmg])|e\+?(\d{1,2}))?", re.IGNORECASE)
+_POWERS = {"k": 3, "m": 6, "g": 9}
+
+
+def parse_count(text: str) -> int:
+    """250k, 1M, 1.5M, 1e6, 1_000_000 or 1000000."""
+    match = _COUNT.fullmatch(text.replace("_", ""))
+    whole, fraction, unit, exponent = match.groups() if match else ("", "", "", "")
+    power = _POWERS[unit.lower()] if unit else int(exponent or 0)
+    places = power - len(fraction or "")
+    if not match or places < 0:
+        raise ValueError(f"{text!r} is not a whole number; write it as 250k, 1M, 1e6 or 1_000_000")
+    return int(whole + (fraction or "")) * 10**places
+
+
+Count = Annotated[
+    int,
+    tyro.constructors.PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="N",
+        instance_from_str=lambda words: parse_count(words[0]),
+        is_instance=lambda value: isinstance(value, int),
+        str_from_instance=lambda value: [f"{value:_}"],
+    ),
+]
+
+
+def _hint(metavar: str, hint: str) -> Any:
+    return tyro.conf.arg(metavar=metavar, help_behavior_hint=hint)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `focops train` was asked to do."""
+
+    config: TrainConfig
+    quiet: bool
+    wandb: bool
+    jobs: int
+
+
+@dataclass(frozen=True)
+class ResumeOptions:
+    """Go on with a run, or with all runs of a grid, from the last checkpoint."""
+
+    run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
+    """The directory that `focops train` made."""
+    steps: Annotated[Count | None, tyro.conf.arg(metavar="N")] = None
+    """Samples to train for in all (250k, 1M, 1e6); as many as it was begun with if not given."""
+    quiet: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Print one line at the end."""
+    wandb: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Log to Weights & Biases as well."""
+    jobs: int = 0
+    """Runs of a grid at once; 0: one per core."""
+
+
+@dataclass(frozen=True)
+class TrainArguments(TrainConfig):
+    """Train a policy that keeps its costs within their limits.
+
+    A flag may be given several values with commas between them (--algo.temperature 1,1.5,2): every combination is
+    trained, one process per core, one directory per run.
+    """
+
+    algo: tyro.conf.FlagConversionOff[Any] = None
+    """The algorithm's own hyper-parameters, with the paper's symbols."""
+    algorithm: Annotated[str, tyro.conf.arg(name="algo", metavar="NAME")] = "focops"
+    """The algorithm; `focops algos` lists them."""
+    task: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="[TASK]")] = DEFAULT_TASK
+    steps: Count = 0
+    """Samples to train for (250k, 1M, 1e6); rounded up to whole batches."""
+    cost_limit: tuple[float, ...] = ()
+    cost_discount: tuple[float, ...] = ()
+    fresh_episodes: tyro.conf.FlagConversionOff[bool] = False
+    out: Annotated[Path | None, _hint("DIR", "(default: runs/TASK-ALGO-SEED-TIME)")] = None
+    """The run's directory."""
+    seeds: Annotated[str, _hint("SEEDS", "")] = ""
+    """Several seeds, as 0..3 or 0,2,5: one run each."""
+    jobs: int = 0
+    """Runs of a grid at once; 0: one per core."""
+    quiet: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Print one line at the end."""
+    wandb: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Log to Weights & Biases as well."""
+
+
+def parse(words: Sequence[str]) -> Options:
+    """The options of one run; the task, the algorithm and the preset decide what the defaults are."""
+    found = grid.split(words)
+    algorithm, preset = grid.value_of(found, "--algo", "focops"), grid.value_of(found, "--preset", "fast")
+    defaults = default_config(grid.value_of(found, grid.TASK, DEFAULT_TASK), algorithm, preset)  # type: ignore[arg-type]
+    task = envs.find(defaults.task)
+    own = {
+        "cost_limit": tuple(c.limit for c in task.constraints) if task else (),
+        "cost_discount": tuple(c.discount for c in task.constraints) if task else (),
+    }
+    fields = _fields(defaults)
+    shown: Any = TrainArguments(**fields | own | {"algo": _shown(defaults.algo)})
+    # the task goes first, where no flag with many values can swallow it
+    ordered = [w.text for w in found if w.owner == grid.TASK] + [w.text for w in found if w.owner != grid.TASK]
+    given = tyro.cli(TrainArguments, args=ordered, default=shown, prog="focops train")
+    fields = {name: getattr(given, name) for name in fields}
+    fields |= {name: None for name in own if fields[name] in (own[name], ())}
+    algo = {name: getattr(given.algo, name) for name in _fields(defaults.algo) if name not in NOT_FLAGS}
+    fields |= {"task": defaults.task, "algo": dataclasses.replace(defaults.algo, **algo)}
+    return Options(TrainConfig(**fields), given.quiet, given.wandb, given.jobs)
+
+
+def parse_resume(words: Sequence[str]) -> ResumeOptions:
+    return tyro.cli(ResumeOptions, args=list(words), prog="focops resume")
+
+
+def check(options: Options) -> None:
+    """Refuse what cannot work before anything is compiled or written: values, the directory, the environment."""
+    config = options.config
+    validate(config)
+    if options.jobs < 0:
+        raise UsageError(f"--jobs is {options.jobs}; it must be a whole number ≥ 0 (0: one per core)")
+    if options.wandb:
+        require_wandb()
+    if config.out is not None:
+        RunDirectory(config.out).require_free()
+    _check_environment(config.task, config.cost_limit, config.cost_discount)
+
+
+@functools.cache
+def _check_environment(task: str, limits: tuple[float, ...] | None, discounts: tuple[float, ...] | None) -> None:
+    envs.make(task, 1, limits=limits, discounts=discounts).close()
+
+
+def _fields(config: Any) -> dict[str, Any]:
+    return {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
+
+
+def _shown(algo: Any) -> Any:
+    """The algorithm's config in a type whose fields that are no flags are hidden."""
+    hints = get_type_hints(type(algo))
+    hidden = {name: Annotated[hints[name], tyro.conf.Fixed, tyro.conf.Suppress] for name in NOT_FLAGS if name in hints}
+    defaults = {name: getattr(algo, name) for name in hidden}
+    kind = type("Config", (type(algo),), {"__annotations__": hidden} | defaults)
+    return dataclasses.dataclass(frozen=True)(kind)(**_fields(algo))

@@ -1,0 +1,175 @@
+"""The command line: `focops train`, `focops resume`, `focops tasks`, `focops algos`.
+
+Nothing heavy is imported before it is needed: the help and a misspelt command answer at once.
+"""
+
+import difflib
+import signal
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib import metadata
+from typing import Any
+
+from focops.errors import UsageError
+from focops.runs.signals import say
+
+FAILED, USAGE = 1, 2
+HELP = """\
+focops: constrained reinforcement learning that keeps its costs within their limits
+
+  focops train [TASK]      train a policy; HalfCheetahSpeed if no task is named
+  focops resume RUN        go on with a run from its last checkpoint
+  focops tasks             the tasks that come with focops
+  focops algos             the algorithms
+
+`focops train --help` lists every hyper-parameter. Start with:  focops train --steps 200k
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit status: 0 done, 1 failed, 2 wrong usage, 128 + n stopped by signal n."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    command, rest = (words[0], words[1:]) if words else ("--help", [])
+    try:
+        with _plain_warnings():
+            if command in ("-h", "--help", "help"):
+                print(HELP, end="")
+                return 0
+            if command == "--version":
+                print(f"focops {metadata.version('focops')}")
+                return 0
+            if command not in COMMANDS:
+                close = difflib.get_close_matches(command, COMMANDS, n=1)
+                hint = f"did you mean `focops {close[0]}`?" if close else f"there are: {', '.join(COMMANDS)}"
+                raise UsageError(f"unknown command {command!r}; {hint}")
+            return COMMANDS[command](rest)
+    except UsageError as error:
+        say("error:", str(error), "bold red")
+        return USAGE
+    except SystemExit as stop:  # tyro has printed its help or its complaint
+        return stop.code if isinstance(stop.code, int) else USAGE
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+
+
+def train(words: list[str]) -> int:
+    """`focops train`: one run, or a grid of them."""
+    from focops import arguments, grid
+
+    points = [] if {"-h", "--help"} & set(words) else grid.expand(grid.split(words))
+    if points:
+        from focops.runs import many
+
+        return many.train([(point.name, arguments.parse(point.words), point.words) for point in points])
+    options = arguments.parse(words)
+    arguments.check(options)
+    from focops import train as trainer
+    from focops.runs.progress import choose_display
+    from focops.runs.signals import stop_on_signals
+
+    display = choose_display(options.quiet)
+    with stop_on_signals() as stopped:
+        summary = trainer.run(options.config, display=display, wandb=options.wandb, should_stop=lambda: bool(stopped))
+    return _finish(summary, stopped, options.quiet)
+
+
+def resume(words: list[str]) -> int:
+    """`focops resume`: one run, or all of a grid."""
+    from focops import arguments
+
+    options = arguments.parse_resume(words)
+    if options.wandb:
+        arguments.require_wandb()
+    if (options.run / "grid.json").is_file():
+        from focops.runs import many
+
+        return many.resume(options)
+    from focops import train as trainer
+    from focops.runs.directory import RunDirectory
+    from focops.runs.progress import choose_display
+    from focops.runs.signals import stop_on_signals
+
+    for change in RunDirectory.open(options.run, lock=False).changed_versions():
+        warnings.warn(f"{change}; the run goes on, but its numbers may differ from now on", stacklevel=1)
+    display = choose_display(options.quiet)
+    with stop_on_signals() as stopped:
+        summary = trainer.resume(
+            options.run, steps=options.steps, display=display, wandb=options.wandb, should_stop=lambda: bool(stopped)
+        )
+    return _finish(summary, stopped, options.quiet)
+
+
+def tasks(words: list[str]) -> int:
+    """`focops tasks`: what can be trained without anything else."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from focops.envs.tasks import TASKS
+
+    table = Table("task", "constraint", "limit", "discount", "episode", box=None, header_style="dim", pad_edge=False)
+    for task in TASKS.values():
+        for constraint in task.constraints:
+            limit, discount = f"{constraint.limit:g}", f"{constraint.discount:g}"
+            table.add_row(task.name, constraint.name, limit, discount, f"{task.time_limit} steps")
+    console = Console(highlight=False)
+    console.print(table)
+    console.print(
+        "\nAny Gymnasium environment with a cost trains as well:  focops train module:Id-v0 --cost-limit B",
+        markup=False,
+    )
+    return 0
+
+
+def algos(words: list[str]) -> int:
+    """`focops algos`: each algorithm and its paper."""
+    from focops.algorithms import ALGORITHMS
+
+    for name, module in ALGORITHMS.items():
+        print(f"{name:16} {(module.__doc__ or '').strip().splitlines()[0]}")
+    return 0
+
+
+COMMANDS: dict[str, Callable[[list[str]], int]] = {"train": train, "resume": resume, "tasks": tasks, "algos": algos}
+
+
+def _finish(summary: dict[str, Any], stopped: list[int], quiet: bool) -> int:
+    """Say what came out and what can be done next."""
+    from rich.console import Console
+
+    from focops.runs.progress import summary_text
+
+    interrupted = bool(stopped) and not summary["finished"]
+    if interrupted:
+        say(
+            "stopped", f"at {summary['steps']} samples, checkpoint written. Go on with:  focops resume {summary['out']}"
+        )
+        return 128 + stopped[0]
+    if not quiet:
+        longer = f"focops resume {summary['out']} --steps {2 * summary['steps']}"
+        another = f"focops train {summary['task']} --seed {summary['seed'] + 1}"
+        Console(highlight=False).print(summary_text(summary, [longer, another]))
+    return 0
+
+
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Show warnings as messages, without the line of code that gave them."""
+    show = warnings.showwarning
+
+    def show_plainly(message: Warning | str, category: type[Warning], *args: Any) -> None:
+        if issubclass(category, UserWarning):
+            say("warning:", str(message))
+        else:
+            show(message, category, *args)
+
+    warnings.showwarning = show_plainly
+    try:
+        yield
+    finally:
+        warnings.showwarning = show
+
+
+if __name__ == "__main__":
+    sys.exit(main())

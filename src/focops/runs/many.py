@@ -1,0 +1,178 @@
+"""A grid of runs: each a process of its own that runs this command line, one per core at a time."""
+
+import contextlib
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from focops import arguments, grid
+from focops.arguments import Options, ResumeOptions
+from focops.errors import UsageError
+from focops.runs.directory import RunDirectory, default_path
+from focops.runs.files import write_json
+from focops.runs.grid_display import choose_display
+from focops.runs.metrics import read_last
+from focops.runs.signals import say, stop_on_signals
+
+POLL_SECONDS = 0.25
+NOT_PASSED_ON = ("--out", "--jobs", "--quiet")
+
+
+@dataclass
+class Job:
+    """One run of the grid and where it stands."""
+
+    name: str
+    directory: Path
+    words: list[str]
+    """Of the `focops` command."""
+    state: Literal["waiting", "running", "done", "failed", "stopped"] = "waiting"
+    error: str = ""
+    process: subprocess.Popen[bytes] | None = None
+    core: int | None = None
+
+    @property
+    def record(self) -> dict[str, Any] | None:
+        """Its latest iteration."""
+        return read_last(self.directory / "metrics.jsonl")
+
+    @property
+    def output(self) -> Path:
+        """What it prints."""
+        return self.directory / "output.txt"
+
+
+def train(runs: Sequence[tuple[str, Options, Sequence[str]]]) -> int:
+    """Train every (name, options, words), all checked before the first starts; the exit status."""
+    first = runs[0][1]
+    base = first.config.out or default_path(first.config, "grid")
+    if (base / "grid.json").exists():
+        raise UsageError(f"{base} holds a grid; `focops resume {base}` goes on with it, or choose another --out")
+    for name, options, _ in runs:
+        try:
+            config = dataclasses.replace(options.config, out=base / name)
+            arguments.check(dataclasses.replace(options, config=config))
+        except UsageError as error:
+            raise UsageError(f"{name}: {error}") from None
+    jobs = [Job(name, base / name, _train_words(words, base / name)) for name, _, words in runs]
+    try:
+        base.mkdir(parents=True, exist_ok=True)
+        write_json(base / "grid.json", {"runs": [{"name": job.name, "words": job.words} for job in jobs]})
+    except OSError as error:
+        raise UsageError(f"cannot write in {base}: {error.strerror}; choose another --out") from error
+    return run_all(base, jobs, first.jobs, max(options.config.threads for _, options, _ in runs), first.quiet)
+
+
+def resume(options: ResumeOptions) -> int:
+    """Go on with the grid's runs that are not finished; the exit status."""
+    base = options.run
+    try:
+        described = json.loads((base / "grid.json").read_text())["runs"]
+        jobs = [Job(run["name"], base / run["name"], run["words"]) for run in described]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"{base / 'grid.json'} is damaged: {error}; resume its runs one by one") from None
+    extra = ["--wandb"] * options.wandb + (["--steps", str(options.steps)] if options.steps else [])
+    threads = 1
+    for job in jobs:
+        run = RunDirectory(job.directory)
+        if run.config_file.is_file():
+            summary, threads = run.summary, max(threads, run.config.threads)
+            done = summary is not None and summary["finished"] and summary["steps"] >= (options.steps or 0)
+            job.state = "done" if done else "waiting"
+            job.words = ["resume", str(job.directory), "--quiet"]
+        job.words = [*job.words, *extra]
+    return run_all(base, jobs, options.jobs, threads, options.quiet)
+
+
+def _train_words(words: Sequence[str], directory: Path) -> list[str]:
+    kept = [w.text for w in grid.split(words) if w.owner not in NOT_PASSED_ON and w.text not in NOT_PASSED_ON]
+    return ["train", *kept, "--out", str(directory), "--quiet"]
+
+
+def run_all(base: Path, jobs: list[Job], at_once: int, threads: int, quiet: bool) -> int:
+    """Run what waits, `at_once` at a time, each on a core of its own if there are enough; the exit status."""
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+    at_once = at_once or max(1, len(cores) // (threads or len(cores)))
+    free: list[int | None] = list(cores) if threads == 1 and at_once <= len(cores) else [None] * at_once
+    free = free[:at_once]
+    display = choose_display(base, jobs, quiet)
+    passed_on = False
+    with stop_on_signals(lambda: _signal(jobs, signal.SIGKILL)) as stopped, display:
+        while any(job.state == "running" or (job.state == "waiting" and not stopped) for job in jobs):
+            if stopped and not passed_on:
+                _signal(jobs, stopped[0])
+                passed_on = True
+            for job in jobs:
+                if job.state == "running" and _ended(job):
+                    free.append(job.core)
+                    display.ended(job)
+                elif job.state == "waiting" and free and not stopped:
+                    _start(job, free.pop(0))
+            display.update()
+            time.sleep(POLL_SECONDS)
+    failed = [job for job in jobs if job.state == "failed"]
+    for job in failed:
+        say("failed:", f"{job.name}: {job.error} (all it said: {job.output})", "bold red")
+    if stopped:
+        say("stopped.", f"Go on with:  focops resume {base}")
+        return 128 + stopped[0]
+    return 1 if failed else 0
+
+
+def _start(job: Job, core: int | None) -> None:
+    job.directory.mkdir(parents=True, exist_ok=True)
+    with open(job.output, "ab") as output, _on_core(core):
+        job.process = subprocess.Popen(
+            [sys.executable, "-m", "focops.cli", *job.words],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # Ctrl-C reaches this process alone, which passes it on once
+        )
+    job.core, job.state = core, "running"
+
+
+def _ended(job: Job) -> bool:
+    """Whether a running job has come to its end, and how."""
+    assert job.process is not None
+    status = job.process.poll()
+    if status is None:
+        return False
+    if status == 0:
+        job.state = "done"
+    elif status in (128 + signal.SIGINT, 128 + signal.SIGTERM):
+        job.state = "stopped"
+    else:
+        job.state = "failed"
+        lines = job.output.read_text(errors="replace").strip().splitlines()
+        said = lines[-1].removeprefix("error: ") if lines else ""
+        job.error = f"killed by signal {-status}" if status < 0 else said or f"exit status {status}"
+    return True
+
+
+def _signal(jobs: list[Job], number: int) -> None:
+    for job in jobs:
+        if job.process is not None and job.process.poll() is None:
+            job.process.send_signal(number)
+
+
+@contextlib.contextmanager
+def _on_core(core: int | None) -> Iterator[None]:
+    """Processes started here run on that core alone: XLA's threads would otherwise fight over all of them."""
+    if core is None or not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {core})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)

@@ -1,0 +1,38 @@
+"""Messages on standard error, and signals that ask a run to stop."""
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+def say(what: str, message: str, style: str = "bold yellow") -> None:
+    """A message on standard error."""
+    from rich.console import Console
+    from rich.text import Text
+
+    Console(stderr=True, highlight=False).print(Text.assemble((what, style), " ", message), soft_wrap=True)
+
+
+@contextmanager
+def stop_on_signals(at_once: Callable[[], None] = lambda: None) -> Iterator[list[int]]:
+    """A list that the first SIGINT or SIGTERM is put into; a second one calls `at_once` and ends the process."""
+    received: list[int] = []
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if received:
+            at_once()
+            if sys.stdout.isatty():
+                os.write(1, b"\x1b[?25h\n")  # a live display hides the cursor
+            os._exit(128 + number)
+        received.append(number)
+        say("stopping", "after this iteration; once more stops at once, and loses what no checkpoint holds yet")
+
+    previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield received
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
