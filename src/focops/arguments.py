@@ -6,13 +6,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 import tyro
 
 from focops import envs, grid
 from focops.config import DEFAULT_TASK, TrainConfig, default_config, validate
 from focops.errors import UsageError
+from focops.runs.config_json import field_types
 from focops.runs.directory import RunDirectory
 from focops.runs.metrics import require_wandb
 
@@ -116,7 +117,7 @@ def parse(words: Sequence[str]) -> Options:
         "cost_discount": tuple(c.discount for c in task.constraints) if task else (),
     }
     fields = _fields(defaults)
-    shown: Any = TrainArguments(**fields | own | {"algo": _shown(defaults.algo)})
+    shown: Any = TrainArguments(**fields | own | {"algo": _shown(type(defaults.algo))(**_fields(defaults.algo))})
     # the task goes first, where no flag with many values can swallow it
     ordered = [w.text for w in found if w.owner == grid.TASK] + [w.text for w in found if w.owner != grid.TASK]
     given = tyro.cli(TrainArguments, args=ordered, default=shown, prog="focops train")
@@ -153,10 +154,10 @@ def _fields(config: Any) -> dict[str, Any]:
     return {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
 
 
-def _shown(algo: Any) -> Any:
-    """The algorithm's config in a type whose fields that are no flags are hidden."""
-    hints = get_type_hints(type(algo))
+@functools.cache  # tyro remembers types by identity: a grid's points must share them
+def _shown(kind: type) -> type:
+    """An algorithm's Config whose fields that are no flags are hidden."""
+    hints = field_types(kind)
     hidden = {name: Annotated[hints[name], tyro.conf.Fixed, tyro.conf.Suppress] for name in NOT_FLAGS if name in hints}
-    defaults = {name: getattr(algo, name) for name in hidden}
-    kind = type("Config", (type(algo),), {"__annotations__": hidden} | defaults)
-    return dataclasses.dataclass(frozen=True)(kind)(**_fields(algo))
+    namespace = {"__annotations__": hints | hidden, "__no_type_check__": False, "__module__": kind.__module__}
+    return dataclass(frozen=True)(type("Config", (kind,), namespace))

@@ -42,6 +42,11 @@ def config_from_json(data: dict[str, Any]) -> TrainConfig:
     return _decode_fields(TrainConfig, fields | {"algo": built}, "")
 
 
+def field_types(cls: type) -> dict[str, Any]:
+    """The fields' types, also of a class marked as not to be checked at run time."""
+    return get_type_hints(type(cls.__name__, (cls,), {"__no_type_check__": False, "__module__": cls.__module__}))
+
+
 def _encode(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
@@ -59,7 +64,7 @@ def _encode(value: Any) -> Any:
 
 
 def _decode_fields(cls: type, data: dict[str, Any], prefix: str) -> Any:
-    hints = get_type_hints(cls)
+    hints = field_types(cls)
     names = [field.name for field in dataclasses.fields(cls)]
     missing, unknown = [n for n in names if n not in data], [n for n in data if n not in names]
     if missing or unknown:

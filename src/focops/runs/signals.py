@@ -9,11 +9,15 @@ from types import FrameType
 
 
 def say(what: str, message: str, style: str = "bold yellow") -> None:
-    """A message on standard error."""
+    """A message on standard error, above a live display if there is one."""
     from rich.console import Console
     from rich.text import Text
 
-    Console(stderr=True, highlight=False).print(Text.assemble((what, style), " ", message), soft_wrap=True)
+    console = Console(stderr=True, highlight=False)
+    with console.capture() as captured:
+        console.print(Text.assemble((what, style), " ", message), soft_wrap=True)
+    sys.stderr.write(captured.get())  # which a live display has replaced; the console would write past it
+    sys.stderr.flush()
 
 
 @contextmanager
