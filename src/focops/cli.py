@@ -92,7 +92,7 @@ def resume(words: list[str]) -> int:
     from focops.runs.signals import stop_on_signals
 
     for change in RunDirectory.open(options.run, lock=False).changed_versions():
-        warnings.warn(f"{change}; the run goes on, but its numbers may differ from now on", stacklevel=1)
+        say("warning:", f"{change}; the run goes on, but its numbers may differ from now on")
     display = choose_display(options.quiet)
     with stop_on_signals() as stopped:
         summary = trainer.resume(
@@ -149,7 +149,7 @@ def _finish(summary: dict[str, Any], stopped: list[int], quiet: bool) -> int:
     if not quiet:
         longer = f"focops resume {summary['out']} --steps {2 * summary['steps']}"
         another = f"focops train {summary['task']} --seed {summary['seed'] + 1}"
-        Console(highlight=False).print(summary_text(summary, [longer, another]))
+        Console(highlight=False).print(summary_text(summary, [longer, another]), soft_wrap=True)
     return 0
 
 

@@ -44,6 +44,7 @@ def assert_same(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -
         assert found[name].tobytes() == array.tobytes()
 
 
+@settings(deadline=None)
 @given(st.dictionaries(names, arrays, max_size=5), metas)
 def test_any_arrays_and_meta_come_back_exactly(content: dict[str, np.ndarray], meta: dict) -> None:
     found, found_meta = checkpoint.deserialize(checkpoint.serialize(content, meta), "it")
@@ -82,7 +83,7 @@ def test_an_object_array_is_refused_with_its_name() -> None:
 
 
 @given(st.data())
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 def test_damage_anywhere_is_noticed(data: st.DataObject) -> None:
     good = checkpoint.serialize(EXAMPLE, {"offset": 3})
     kind = data.draw(st.sampled_from(["flip", "truncate", "append", "overwrite"]))
@@ -101,6 +102,7 @@ def test_damage_anywhere_is_noticed(data: st.DataObject) -> None:
             checkpoint.deserialize(bad, "it")
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_foreign_bytes_are_refused(data: bytes) -> None:
     with pytest.raises(CheckpointError, match="not a focops checkpoint"):
@@ -209,7 +211,7 @@ def test_a_folder_that_cannot_be_written_is_explained(tmp_path: Path) -> None:
 
 
 @given(st.integers(0, 10**9))
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_file_loads_by_its_path(tmp_path: Path, number: int) -> None:
     path = checkpoint.save(tmp_path / str(number), number, EXAMPLE, {"number": number})
     assert checkpoint.load(path)[1] == {"number": number}

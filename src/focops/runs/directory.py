@@ -85,11 +85,13 @@ class RunDirectory:
 
     def require_free(self) -> None:
         """Refuse a directory that cannot become a new run's; nothing is written."""
-        if self.holds_run:
+        with _explained(self.path, "look into"):
+            holds_run = self.holds_run
+            existing = next(path for path in (self.path, *self.path.absolute().parents) if path.exists())
+        if holds_run:
             raise UsageError(
                 f"{self.path} holds a run; `focops resume {self.path}` goes on with it, or choose another --out"
             )
-        existing = next(path for path in (self.path, *self.path.absolute().parents) if path.exists())
         if not existing.is_dir():
             raise UsageError(f"cannot make a run's directory {self.path}: {existing} is a file; choose another --out")
         if not os.access(existing, os.W_OK | os.X_OK):

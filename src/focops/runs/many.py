@@ -124,6 +124,8 @@ def run_all(base: Path, jobs: list[Job], at_once: int, threads: int, quiet: bool
     if stopped:
         say("stopped.", f"Go on with:  focops resume {base}")
         return 128 + stopped[0]
+    if failed:
+        say("failed:", f"{len(failed)} of {len(jobs)}. Try them again with:  focops resume {base}", "bold red")
     return 1 if failed else 0
 
 

@@ -83,6 +83,8 @@ class MetricsLog:
             except Exception as error:
                 assert self._sinks is not None
                 self._sinks.remove(sink)
+                with contextlib.suppress(Exception):
+                    sink.close()
                 warnings.warn(f"no more metrics to {type(sink).__name__}: {error}", stacklevel=3)
 
 

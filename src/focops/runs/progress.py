@@ -7,7 +7,6 @@ from typing import Any, Protocol, TextIO
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.padding import Padding
 from rich.progress_bar import ProgressBar
 from rich.spinner import Spinner
 from rich.table import Table
@@ -258,23 +257,18 @@ def clock(seconds: float | None) -> str:
     return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
 
 
-def summary_text(summary: dict[str, Any], commands: Sequence[str] = ()) -> RenderableType:
+def summary_text(summary: dict[str, Any], commands: Sequence[str] = ()) -> Text:
     """A run's summary: return, each cost against its limit, rate, where the files are and what to do next."""
-    head = f"{summary['task']} · {summary['algo']} · seed {summary['seed']}"
-    pace = f"{summary['steps']:,} samples in {clock(summary['wall_s'])}, {count(summary['steps_per_second'])}/s"
-    table = Table.grid(padding=(0, 2))
-    table.add_row(_dim("return"), number(summary["return_mean"]))
+    rows: list[tuple[str, Sequence[Any]]] = [("return", [number(summary["return_mean"])])]
     for name, limit in summary["cost_limit"].items():
         cost, plain = summary["discounted_cost_mean"][name], summary["undiscounted_cost_mean"][name]
-        verdict = "no episode has ended yet" if cost is None else "satisfied" if cost <= limit else "violated"
         shown = against(cost, limit)
-        parts = ("discounted ", shown, f", limit {number(limit)}: ", (verdict, shown.style))
-        table.add_row(_dim(f"cost {name}"), Text.assemble(*parts, f"   (undiscounted {number(plain)})"))
-    table.add_row(_dim("files"), Text(summary["out"], overflow="fold"))
-    for i, command in enumerate(commands):
-        table.add_row(_dim("" if i else "next"), Text(command, overflow="fold"))
-    return Group(Text.assemble((head, "bold"), f"   {pace}"), Padding(table, (0, 0, 0, 2)))
-
-
-def _dim(text: str) -> Text:
-    return Text(text, style="dim", no_wrap=True)
+        verdict = "no episode has ended yet" if cost is None else "satisfied" if cost <= limit else "violated"
+        parts = ["discounted ", shown, f", limit {number(limit)}: ", (verdict, shown.style)]
+        rows.append((f"cost {name}", [*parts, f"   (undiscounted {number(plain)})"]))
+    rows += [("files", [summary["out"]]), *(("" if i else "next", [command]) for i, command in enumerate(commands))]
+    width = max(len(label) for label, _ in rows)
+    head = f"{summary['task']} · {summary['algo']} · seed {summary['seed']}"
+    pace = f"{summary['steps']:,} samples in {clock(summary['wall_s'])}, {count(summary['steps_per_second'])}/s"
+    lines = [Text.assemble((f"  {label:<{width}}  ", "dim"), *parts) for label, parts in rows]
+    return Text("\n").join([Text.assemble((head, "bold"), f"   {pace}"), *lines])

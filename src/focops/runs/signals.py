@@ -32,7 +32,7 @@ def stop_on_signals(at_once: Callable[[], None] = lambda: None) -> Iterator[list
                 os.write(1, b"\x1b[?25h\n")  # a live display hides the cursor
             os._exit(128 + number)
         received.append(number)
-        say("stopping", "after this iteration; once more stops at once, and loses what no checkpoint holds yet")
+        say("stopping", "after this iteration; once more stops at once, without a checkpoint")
 
     previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -1,0 +1,140 @@
+"""What a user sees of a run."""
+
+import io
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from focops.runs.progress import LiveDisplay, Pace, PlainDisplay, QuietDisplay, clock, count, number, summary_text
+
+CONFIG = SimpleNamespace(task="HopperSpeed-v0", algorithm="focops", preset="fast", seed=3, out=None)
+
+
+def record(iteration: int, **changes: Any) -> dict[str, Any]:
+    return {
+        "iteration": iteration, "samples": iteration * 2048, "steps": 20480, "samples_per_second": 1000.0,
+        "return_mean": 123.456, "episode_length_mean": 1000.0, "kl": 0.0123, "trust_region": 0.02, "epochs": 7,
+        "entropy": 1.5, "diverged": 0, "cost_limit/speed": 82.7, "cost_return_estimate/speed": 90.5,
+        "discounted_cost_mean/speed": 80.25, "undiscounted_cost_mean/speed": 400.0, "nu/speed": 0.625,
+    } | changes  # fmt: skip
+
+
+def shown(display_record: dict[str, Any], width: int = 80) -> str:
+    """The live display's last frame, as plain text."""
+    console = Console(file=io.StringIO(), width=width, force_terminal=True, color_system=None)
+    display = LiveDisplay(console)
+    display.start(CONFIG, None)
+    display.update(display_record)
+    display.stop("the end")
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_plain_lines_come_first_last_and_seldom_between() -> None:
+    stream = io.StringIO()
+    display = PlainDisplay(stream, every_s=1000)
+    display.start(CONFIG, None)
+    for iteration in range(1, 11):
+        display.update(record(iteration))
+    display.stop()
+    lines = stream.getvalue().splitlines()
+    assert [line.split()[0] for line in lines[1:]] == ["2.05k/20.5k", "20.5k/20.5k"]
+
+
+def test_the_last_plain_line_is_not_repeated() -> None:
+    stream = io.StringIO()
+    display = PlainDisplay(stream, every_s=0)
+    display.start(CONFIG, None)
+    display.update(record(1))
+    display.stop("the end")
+    assert len(stream.getvalue().splitlines()) == 3
+
+
+def test_a_plain_line_names_cost_estimate_limit_and_multiplier() -> None:
+    stream = io.StringIO()
+    display = PlainDisplay(stream)
+    display.update(record(1))
+    assert "speed 80.25 (J_C 90.5, limit 82.7, ν 0.625)" in stream.getvalue()
+    assert "return 123.5" in stream.getvalue()
+
+
+def test_quiet_prints_one_line() -> None:
+    stream = io.StringIO()
+    display = QuietDisplay(stream)
+    display.start(CONFIG, None)
+    for iteration in range(1, 11):
+        display.update(record(iteration))
+    display.stop()
+    assert len(stream.getvalue().splitlines()) == 1
+
+
+@pytest.mark.parametrize("text", ["return 123.5", "20.5k of 20.5k", "KL 0.0123 of 0.02", "epochs 7", "0.625", "within"])
+def test_the_live_display_shows(text: str) -> None:
+    assert text in shown(record(10))
+
+
+def test_the_live_display_fits_80_columns() -> None:
+    frame = shown(record(10, samples_per_second=123456.0, return_mean=-12345.678))
+    assert max(len(line) for line in frame.splitlines()) <= 80
+
+
+def test_a_cost_beyond_its_limit_is_called_over() -> None:
+    assert "over" in shown(record(10, **{"discounted_cost_mean/speed": 82.8}))
+
+
+def test_nothing_ended_yet_is_a_dash_and_judged_by_the_estimate() -> None:
+    frame = shown(record(1, return_mean=None, **{"discounted_cost_mean/speed": None}))
+    assert "return –" in frame
+    assert "over" in frame
+
+
+def test_the_first_iteration_does_not_spoil_the_rate() -> None:
+    pace = Pace()
+    pace.update(record(1, samples_per_second=10.0))
+    pace.update(record(2, samples_per_second=1000.0))
+    assert pace.left(record(2)) == pytest.approx((20480 - 2 * 2048) / 1000)
+
+
+def test_a_display_that_never_started_stops() -> None:
+    LiveDisplay(Console(file=io.StringIO())).stop()
+
+
+def summary(**changes: Any) -> str:
+    values = {
+        "task": "HopperSpeed-v0", "algo": "focops", "seed": 3, "steps": 20480, "wall_s": 75.0,
+        "steps_per_second": 273.0, "return_mean": 12.5,
+        "cost_limit": {"speed": 82.7}, "discounted_cost_mean": {"speed": 80.25},
+        "undiscounted_cost_mean": {"speed": 400.0}, "out": "runs/here",
+    } | changes  # fmt: skip
+    console = Console(file=io.StringIO(), width=80)
+    console.print(summary_text(values, ["focops resume runs/here"]))
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_the_summary_names_both_costs_limit_and_verdict() -> None:
+    assert "discounted 80.25, limit 82.7: satisfied   (undiscounted 400.0)" in summary()
+    assert "violated" in summary(discounted_cost_mean={"speed": 82.8})
+    assert "focops resume runs/here" in summary()
+
+
+def test_a_summary_without_an_episode_says_so() -> None:
+    none = {"speed": None}
+    assert "no episode has ended yet" in summary(
+        return_mean=None, discounted_cost_mean=none, undiscounted_cost_mean=none
+    )
+
+
+@pytest.mark.parametrize(("value", "text"), [(None, "–"), (7, "7"), (0.01234567, "0.01235"), (-1234.56, "-1234.6")])
+def test_numbers_have_about_four_digits(value: float | None, text: str) -> None:
+    assert number(value) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(None, "–"), (999, "999"), (614400, "614k"), (1_500_000, "1.5M")])
+def test_counts_are_short(value: int | None, text: str) -> None:
+    assert count(value) == text
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(None, "–"), (75.4, "1:15"), (3600, "1:00:00"), (0, "0:00")])
+def test_times_read_as_a_clock(seconds: float | None, text: str) -> None:
+    assert clock(seconds) == text
