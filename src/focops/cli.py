@@ -113,12 +113,8 @@ def tasks(words: list[str]) -> int:
         for constraint in task.constraints:
             limit, discount = f"{constraint.limit:g}", f"{constraint.discount:g}"
             table.add_row(task.name, constraint.name, limit, discount, f"{task.time_limit} steps")
-    console = Console(highlight=False)
-    console.print(table)
-    console.print(
-        "\nAny Gymnasium environment with a cost trains as well:  focops train module:Id-v0 --cost-limit B",
-        markup=False,
-    )
+    Console(highlight=False).print(table)
+    print("\nAny Gymnasium environment with a cost trains as well:  focops train module:Id-v0 --cost-limit B")
     return 0
 
 
