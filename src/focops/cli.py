@@ -65,14 +65,14 @@ def train(words: list[str]) -> int:
         return many.train([(point.name, arguments.parse(point.words), point.words) for point in points])
     options = arguments.parse(words)
     arguments.check(options)
-    from focops import train as trainer
+    from focops import run as runs
     from focops.runs.progress import choose_display
     from focops.runs.signals import stop_on_signals
 
     display = choose_display(options.quiet)
     with stop_on_signals() as stopped:
-        summary = trainer.run(options.config, display=display, wandb=options.wandb, should_stop=lambda: bool(stopped))
-    return _finish(summary, stopped, options.quiet)
+        result = runs.run(options.config, display=display, wandb=options.wandb, should_stop=lambda: bool(stopped))
+    return _finish(result.summary, stopped, options.quiet)
 
 
 def resume(words: list[str]) -> int:
@@ -86,7 +86,7 @@ def resume(words: list[str]) -> int:
         from focops.runs import many
 
         return many.resume(options)
-    from focops import train as trainer
+    from focops import run as runs
     from focops.runs.directory import RunDirectory
     from focops.runs.progress import choose_display
     from focops.runs.signals import stop_on_signals
@@ -95,10 +95,10 @@ def resume(words: list[str]) -> int:
         say("warning:", f"{change}; the run goes on, but its numbers may differ from now on")
     display = choose_display(options.quiet)
     with stop_on_signals() as stopped:
-        summary = trainer.resume(
+        result = runs.resume(
             options.run, steps=options.steps, display=display, wandb=options.wandb, should_stop=lambda: bool(stopped)
         )
-    return _finish(summary, stopped, options.quiet)
+    return _finish(result.summary, stopped, options.quiet)
 
 
 def tasks(words: list[str]) -> int:

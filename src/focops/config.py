@@ -26,8 +26,8 @@ class TrainConfig:
     task: str = DEFAULT_TASK
     """One of `focops tasks`, or any Gymnasium id (`CartPole-v1`, `module:Id-v0`) whose steps carry a cost."""
     preset: Preset = "fast"
-    """fast: parallel environments, J_C by age, the future valued beyond a time limit. paper: one environment, fresh
-    episodes each batch, a time limit is an end, as published."""
+    """fast: parallel environments, J_C by age, damped multipliers, the future valued beyond a time limit. paper: one
+    environment, fresh episodes each batch, J_C of the episodes that ended, a time limit is an end, as published."""
     steps: int = 1_000_000
     """Samples to train for; rounded up to whole batches."""
     seed: int = 0
@@ -68,10 +68,10 @@ def default_config(task: str = DEFAULT_TASK, algorithm: str = "focops", preset: 
         if found.name.startswith(("AntCircle", "HumanoidCircle", "PointCircle")):
             circle = dataclasses.replace(algo, temperature=1.0, trust_region=0.04, discount=0.995, minibatch_size=1000)
             config = dataclasses.replace(config, algo=circle, steps=10_000_000, batch_size=50_000)
-    if preset == "paper":
-        published = dataclasses.replace(config.algo, bootstrap_time_limit=False, cost_estimator="episodes")
-        config = dataclasses.replace(config, num_envs=1, fresh_episodes=True, algo=published)
-    return config
+    if preset == "fast":
+        return dataclasses.replace(config, algo=dataclasses.replace(config.algo, nu_lead=5.0))
+    published = dataclasses.replace(config.algo, bootstrap_time_limit=False, cost_estimator="episodes")
+    return dataclasses.replace(config, num_envs=1, fresh_episodes=True, algo=published)
 
 
 _POSITIVE = "a positive number"
@@ -111,8 +111,8 @@ def validate(config: TrainConfig) -> None:
 
 def _validate_algo(algo: Any, require: Any) -> None:
     """Ranges by field name, for whichever of them an algorithm has."""
-    positive = "temperature trust_region policy_rate value_rate cost_value_rate max_grad_norm".split()
-    not_negative = "nu_init nu_max nu_rate value_l2".split()
+    positive = ["temperature", "trust_region", "policy_rate", "value_rate", "cost_value_rate", "max_grad_norm"]
+    not_negative = ["nu_init", "nu_max", "nu_rate", "nu_lead", "value_l2"]
     ranges = {name: (lambda x: x > 0, _POSITIVE) for name in positive}
     ranges |= {name: (lambda x: x >= 0, _NOT_NEGATIVE) for name in not_negative}
     ranges |= {name: (lambda x: 0 <= x <= 1, "in [0, 1]") for name in ("gae", "cost_gae")}

@@ -2,4 +2,4 @@
 
 
 class UsageError(ValueError):
-    """Bad input. The message names the value, the allowed range and the way out; no traceback is needed to act on it."""
+    """Bad input. The message names the value, the allowed range and the way out."""

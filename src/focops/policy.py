@@ -13,7 +13,7 @@ from safetensors.numpy import load_file, save
 from focops.core import normalize
 from focops.core import policy as core_policy
 from focops.core.networks import MLP, Network
-from focops.core.types import Spec
+from focops.core.spec import Spec
 from focops.errors import UsageError
 from focops.runs.files import write_atomically
 
@@ -25,7 +25,11 @@ class Policy:
     """π_θ with its observation normaliser. `predict` takes raw observations."""
 
     def __init__(
-        self, network: Network, params: core_policy.PolicyParams, stats: normalize.RunningStats, description: dict[str, Any]
+        self,
+        network: Network,
+        params: core_policy.PolicyParams,
+        stats: normalize.RunningStats,
+        description: dict[str, Any],
     ):
         self.description = description
         self._key = jax.random.key(0)
@@ -87,7 +91,9 @@ def load(path: Path | str, network: Network | None = None) -> Policy:
         description = json.loads((folder / _DESCRIPTION).read_text())
         arrays = load_file(folder / _ARRAYS)
         if description["format"] > FORMAT:
-            raise UsageError(f"{folder} has format {description['format']}; this focops reads up to {FORMAT}: update it")
+            raise UsageError(
+                f"{folder} has format {description['format']}; this focops reads up to {FORMAT}: update it"
+            )
         hidden = description["hidden"]
         if hidden is None and network is None:
             raise UsageError(f"{folder} was trained with a network of its own; pass it: focops.load(path, network=…)")

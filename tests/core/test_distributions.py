@@ -11,7 +11,7 @@ from focops.core.distributions import Categorical, DiagonalGaussian
 
 def gaussians(seed: int = 0, n: int = 5, a: int = 3):
     rng = np.random.default_rng(seed)
-    make = lambda: DiagonalGaussian(  # noqa: E731
+    make = lambda: DiagonalGaussian(
         jnp.asarray(rng.normal(size=(n, a)), jnp.float32), jnp.asarray(rng.normal(size=a) * 0.3, jnp.float32)
     )
     return make(), make()
@@ -67,7 +67,9 @@ def categoricals(seed: int = 0):
 
 def test_categorical_matches_explicit_sums():
     p, q = categoricals()
-    table = lambda d: np.exp(np.asarray(d.logits, np.float64)) / np.exp(np.asarray(d.logits, np.float64)).sum(1, keepdims=True)  # noqa: E731, E501
+    table = lambda d: (
+        np.exp(np.asarray(d.logits, np.float64)) / np.exp(np.asarray(d.logits, np.float64)).sum(1, keepdims=True)
+    )
     a, b = table(p), table(q)
     action = np.array([0, 3, 1, 2, 2])
     np.testing.assert_allclose(p.log_prob(jnp.asarray(action)), np.log(a[np.arange(5), action]), rtol=1e-5)

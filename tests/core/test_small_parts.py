@@ -105,7 +105,7 @@ def test_every_sample_is_seen_once_per_epoch_in_a_new_order():
 
 
 def test_epochs_end_after_the_first_whole_one_that_exceeds_the_bound():
-    divergence = lambda state: state[1] / 10.0  # noqa: E731
+    divergence = lambda state: state[1] / 10.0
     (_, steps), used, last = sgd.epochs(
         jax.random.key(0), (jnp.zeros(12, jnp.int32), jnp.int32(0)), jnp.arange(12), count_step, divergence, 0.5, 10, 4
     )

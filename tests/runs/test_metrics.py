@@ -72,14 +72,12 @@ def test_a_resumed_log_equals_one_never_interrupted(tmp_path: Path) -> None:
     log = MetricsLog(tmp_path / "cut")
     for i in range(3):
         log.write({"samples": i})
-    offset = log.offset()
     log.write({"samples": 3, "lost": True})
     log.close()
     with open(tmp_path / "cut" / "metrics.jsonl", "ab") as file:
         file.write(b'{"samples": 4, "half')
     resumed = MetricsLog(tmp_path / "cut")
-    resumed.truncate(offset)
-    assert resumed.offset() == offset
+    assert resumed.keep(3) == {"samples": 2}
     for i in range(3, 6):
         resumed.write({"samples": i})
     resumed.close()
@@ -90,7 +88,7 @@ def test_lost_records_are_said_and_the_log_goes_on(tmp_path: Path) -> None:
     log = MetricsLog(tmp_path)
     log.write({"samples": 1})
     with pytest.warns(UserWarning, match="has lost records"):
-        log.truncate(1000)
+        log.keep(1000)
     log.write({"samples": 2})
     log.close()
     assert records(tmp_path) == [{"samples": 1}, {"samples": 2}]
@@ -108,21 +106,20 @@ def test_tensorboard_gets_every_number_at_its_sample(tmp_path: Path) -> None:
 def test_tensorboard_is_told_to_forget_what_a_resumed_run_does_again(tmp_path: Path) -> None:
     log = MetricsLog(tmp_path)
     log.write({"samples": 10})
-    offset = log.offset()
     log.write({"samples": 20})
     log.close()
     resumed = MetricsLog(tmp_path)
-    resumed.truncate(offset)
+    resumed.keep(1)
     resumed.write({"samples": 20})
     resumed.close()
     starts = [event.step for event in events(tmp_path) if event.HasField("session_log")]
     assert starts == [11]
 
 
-def test_events_before_an_offset_are_on_the_disk(tmp_path: Path) -> None:
+def test_synced_events_are_on_the_disk(tmp_path: Path) -> None:
     log = MetricsLog(tmp_path)
     log.write({"samples": 10, "x": 1.0})
-    log.offset()
+    log.sync()
     assert scalars(tmp_path, "x") == [(10, 1.0)]
     log.close()
 

@@ -26,7 +26,8 @@ from focops.core.advantages import gae, standardize
 from focops.core.config import pytree_config, static
 from focops.core.distributions import Distribution
 from focops.core.networks import MLP, Network
-from focops.core.types import Params, Rollout, Spec
+from focops.core.spec import Spec
+from focops.core.types import Params, Rollout
 
 
 @pytree_config
@@ -41,6 +42,8 @@ class Config:
     """ν_max: upper bound of the multipliers; `inf` for none. ≥ 0."""
     nu_rate: float = 0.01
     """α_ν: step size of the multipliers; not annealed. ≥ 0."""
+    nu_lead: float = 0.0
+    """Updates by which the policy's multiplier runs ahead of ν, against swings; 0 is the paper's algorithm. ≥ 0."""
     policy_rate: float = 3e-4
     """α_π: learning rate of the policy, annealed linearly to 0. > 0."""
     value_rate: float = 3e-4
@@ -139,7 +142,9 @@ def init(key: Key[Array, ""], spec: Spec, config: Config) -> State:
 def update(key: Key[Array, ""], state: State, rollout: Rollout, config: Config) -> tuple[State, Info]:
     """One pass of Algorithm 1's loop, from a batch of trajectories to the next policy."""
     state, batch, j_c = estimate(state, rollout, config)
-    nu = multipliers.step(state.nu, j_c, jnp.array(config.limits), config.nu_rate, config.nu_max)
+    limits = jnp.array(config.limits)
+    nu = multipliers.step(state.nu, j_c, limits, config.nu_rate, config.nu_max)
+    pressure = multipliers.lead(nu, j_c, limits, config.nu_rate, config.nu_max, config.nu_lead)
     state = state._replace(nu=nu)
     annealed = 1.0 - rollout.progress
 
@@ -154,7 +159,7 @@ def update(key: Key[Array, ""], state: State, rollout: Rollout, config: Config) 
             jax.grad(cost_value_loss)(state.cost_value, minibatch.obs, minibatch.cost_target, config),
             annealed * config.cost_value_rate,
         )  # fmt: skip
-        gradient = sgd.clip_norm(jax.grad(policy_loss)(state.policy, minibatch, nu, config), config.max_grad_norm)
+        gradient = sgd.clip_norm(jax.grad(policy_loss)(state.policy, minibatch, pressure, config), config.max_grad_norm)
         theta, policy_adam = sgd.descend(state.policy, state.policy_adam, gradient, annealed * config.policy_rate)
         return state._replace(
             policy=theta, policy_adam=policy_adam, value=value, value_adam=value_adam,
@@ -187,9 +192,7 @@ def policy_loss(theta: Params, batch: Batch, nu: Float[Array, "m"], config: Conf
     return jnp.mean(inside * (kl - ratio * advantage / config.temperature))
 
 
-def value_loss(
-    params: Params, obs: Float[Array, "N O"], target: Float[Array, "N"], config: Config
-) -> Float[Array, ""]:
+def value_loss(params: Params, obs: Float[Array, "N O"], target: Float[Array, "N"], config: Config) -> Float[Array, ""]:
     """Mean squared error plus the L2 penalty."""
     error = _value(params, obs, config) - target
     return jnp.mean(error**2) + config.value_l2 * sum(jnp.sum(p**2) for p in jax.tree.leaves(params))
@@ -228,7 +231,7 @@ def estimate(state: State, rollout: Rollout, config: Config) -> tuple[State, Bat
         published, finished = cost_return.of_finished_episodes(rollout, discounts, estimator.time_limit)
         j_c = jnp.where(finished > 0, published, j_c)
 
-    flat = lambda x: x.reshape(-1, *x.shape[2:])  # noqa: E731
+    flat = lambda x: x.reshape(-1, *x.shape[2:])
     obs, action = flat(rollout.obs), flat(rollout.action)
     old = policy.distribution(network(config), state.policy, obs)
     # one row per sample, so that a minibatch is a plain slice

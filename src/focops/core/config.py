@@ -19,4 +19,5 @@ def pytree_config(cls: type[T]) -> type[T]:
     fields = dataclasses.fields(cls)  # type: ignore[arg-type]
     meta = [f.name for f in fields if f.metadata.get("static")]
     data = [f.name for f in fields if not f.metadata.get("static")]
+    cls.__no_type_check__ = True  # type: ignore[attr-defined]  # under jit a float field holds a tracer
     return jax.tree_util.register_dataclass(cls, data_fields=data, meta_fields=meta)

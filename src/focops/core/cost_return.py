@@ -9,18 +9,20 @@ and so, with S(t) = P(L > t) the probability that an episode is still running at
     J_C  =  E[V(s_0)]  +  Σ_t γ^t S(t) E[δ_t | running at age t].
 
 Each factor is a mean over samples *of one age*, so the estimate needs no episode to end, and no balance between young
-and old episodes in the batch. V only moves variance from the sum into E[V(s_0)]: where every age is seen the estimate is
-unbiased for any V; at ages not seen yet (no episode has got there) δ counts as 0, so the critic stands in. That is the
-only bootstrap.
+and old episodes in the batch. V only moves variance from the sum into E[V(s_0)]: where every age is seen the estimate
+is unbiased for any V; at ages not seen yet (no episode has got there) δ counts as 0, so the critic stands in. That is
+the only bootstrap.
 
   E[V(s_0)]        mean over the last 128 start states, which no policy influences
   E[δ_t | age]     mean per bin of age; bins are one step wide at first, then about a twelfth of the age
   S(t)             life table: the share of episodes that truly end (`terminated`) per step lived in each bin; a known
                    time limit ends the sum exactly there. A truncation before it is censoring: that episode says
                    nothing about later ages, others do.
-  memory           sums of earlier batches fade by half per batch; a bin without new samples keeps its last mean
+  memory           sums of earlier batches fade by half per batch; a bin without new samples keeps its last mean for
+                   about ten batches, then goes back to 0 (the critic), as at ages never seen
 
-With γ = 1 there is no V (it would be the sum of an endless future): the plain mean of costs per age, up to the limit.
+With γ = 1 there is no V (it would be the sum of an endless future): the plain mean of costs per age, up to the limit,
+and no forgetting.
 """
 
 from typing import NamedTuple
@@ -33,7 +35,9 @@ from jaxtyping import Array, Bool, Float, Int
 from focops.core.types import Rollout
 
 NUM_STARTS = 128
-MEMORY = 0.5
+MEMORY = 0.1
+FORGET = 1e-10
+"""A bin whose samples have faded to this share of one has forgotten half its mean."""
 _OLDEST = 2**24
 
 
@@ -101,7 +105,7 @@ def estimate(
     reached_limit = rollout.truncated & (rollout.age + 1 >= state.time_limit)
     over = rollout.terminated | reached_limit
     bin_of = jnp.searchsorted(EDGES, rollout.age.reshape(-1), side="right") - 1
-    per_bin = lambda x: jax.ops.segment_sum(x.reshape(-1).astype(jnp.float32), bin_of, _BINS)  # noqa: E731
+    per_bin = lambda x: jax.ops.segment_sum(x.reshape(-1).astype(jnp.float32), bin_of, _BINS)
 
     def one_delta(cost, value, next_value, discount):
         trust = discount < 1
@@ -119,7 +123,8 @@ def estimate(
     )
     seen = jnp.arange(NUM_STARTS) < state.num_starts
     start = jnp.sum(start_value * seen, -1) / jnp.maximum(jnp.sum(seen), 1)
-    correction = jnp.sum(life_table(state, discount) * _ratio(state.delta, state.weight), -1)
+    doubt = jnp.where(discount < 1, FORGET, 0.0)[:, None] * discount[:, None] ** jnp.asarray(EDGES[:-1], jnp.float32)
+    correction = jnp.sum(life_table(state, discount) * _ratio(state.delta, state.weight + doubt), -1)
     return state, jnp.where(discount < 1, start, 0.0) + correction
 
 

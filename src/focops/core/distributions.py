@@ -1,4 +1,4 @@
-"""Action distributions: sample, mode, log-prob, entropy and KL, one number per state (summed over action dimensions)."""
+"""Action distributions: sample, mode, log-prob, entropy, KL; one number per state, summed over action dimensions."""
 
 from typing import NamedTuple
 

@@ -1,7 +1,7 @@
 """Networks as plain pytrees, behind a protocol of two functions so that users can plug in their own."""
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, Key
 from focops.core.types import Params
 
 
+@runtime_checkable
 class Network(Protocol):
     """A function of observations with parameters: anything with these two functions can replace an MLP."""
 

@@ -7,7 +7,8 @@ from jaxtyping import Array, Float, Key
 
 from focops.core.distributions import Categorical, DiagonalGaussian, Distribution
 from focops.core.networks import Network
-from focops.core.types import Params, Spec
+from focops.core.spec import Spec
+from focops.core.types import Params
 
 
 class GaussianParams(NamedTuple):

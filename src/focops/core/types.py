@@ -1,38 +1,11 @@
-"""The few types that every part speaks: constraints, what an algorithm knows of an environment, transitions."""
+"""The few types that every part speaks: transitions, batches of them, environments in step."""
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-
-@dataclass(frozen=True)
-class Constraint:
-    """J_C <= limit, where J_C is the expected sum over an episode of discount**t * cost_t.
-
-    A discount of 1 makes it the plain (undiscounted) episode sum.
-    """
-
-    name: str
-    limit: float
-    discount: float = 0.99
-
-
-@dataclass(frozen=True)
-class Spec:
-    """What an algorithm must know of an environment."""
-
-    obs_size: int
-    action_size: int
-    """Continuous: number of action dimensions. Discrete: number of actions."""
-    discrete: bool
-    constraints: tuple[Constraint, ...]
-    time_limit: int | None
-    """Steps after which an episode is truncated; None when unknown or unlimited."""
-    action_low: tuple[float, ...] | None = None
-    """Bounds of continuous actions, where the environment has them."""
-    action_high: tuple[float, ...] | None = None
+from focops.core.spec import Spec
 
 
 class Step(NamedTuple):

@@ -1,11 +1,14 @@
 """Environments: our tasks on MuJoCo, and anybody's Gymnasium environment, behind one `VectorEnv`."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from focops.core.types import VectorEnv
 from focops.envs.limits import constrain
 from focops.envs.tasks import TASKS, find
 from focops.errors import UsageError
+
+if TYPE_CHECKING:
+    from focops.core.types import VectorEnv
 
 __all__ = ["TASKS", "find", "make"]
 
@@ -18,7 +21,7 @@ def make(
     discounts: Sequence[float] | None = None,
     threads: int = 1,
     stagger: bool = True,
-) -> VectorEnv:
+) -> "VectorEnv":
     """E environments: one of our tasks by its name, or else a Gymnasium environment by its id.
 
     Args:

@@ -18,7 +18,8 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.envs.registration import load_env_creator
 
-from focops.core.types import Spec, Step
+from focops.core.spec import Spec
+from focops.core.types import Step
 from focops.envs.limits import constrain
 from focops.envs.stagger import first_horizons
 from focops.envs.tasks import TASKS

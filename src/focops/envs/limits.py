@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from focops.core.types import Constraint
+from focops.core.spec import Constraint
 from focops.errors import UsageError
 
 

@@ -7,7 +7,8 @@ import mujoco
 import numpy as np
 from mujoco.batch import Batch, SimulationError
 
-from focops.core.types import Constraint, Spec, Step
+from focops.core.spec import Constraint, Spec
+from focops.core.types import Step
 from focops.envs.simulator import Quiet, control_step_seconds, load
 from focops.envs.stagger import first_horizons
 from focops.envs.tasks import Physics, Task

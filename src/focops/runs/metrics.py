@@ -49,20 +49,21 @@ class MetricsLog:
         _explained(self.path, lambda: (self._file.write(line), self._file.flush()))
         self._each_sink(lambda sink: sink.write(clean))
 
-    def offset(self) -> int:
-        """The byte after the last record; everything before it is on the disk, so a checkpoint may refer to it."""
+    def sync(self) -> None:
+        """Put everything written so far on the disk, so that a checkpoint may rely on it."""
         _explained(self.path, lambda: (self._file.flush(), os.fsync(self._file.fileno())))
         self._each_sink(lambda sink: sink.flush())
-        return self._file.tell()
 
-    def truncate(self, offset: int) -> None:
-        """Forget all records after `offset`: those of iterations that a resumed run does again."""
-        size = self._file.tell()
-        if size < offset:
-            warnings.warn(f"{self.path} has lost records: {size} bytes are left of {offset}", stacklevel=2)
-        else:
-            self._file.truncate(offset)
-            self._file.seek(offset)
+    def keep(self, records: int) -> Record | None:
+        """Forget all but the first `records`: later ones are of iterations that a resumed run does again. Returns the
+        last one kept."""
+        with open(self.path, "rb") as file:
+            lines = [line for line, _ in zip(file, range(records), strict=False) if line.endswith(b"\n")]
+        if len(lines) < records:
+            warnings.warn(f"{self.path} has lost records: {len(lines)} are left of {records}", stacklevel=2)
+        self._file.truncate(sum(map(len, lines)))
+        self._file.seek(0, os.SEEK_END)
+        return json.loads(lines[-1]) if lines else None
 
     def close(self) -> None:
         self._each_sink(lambda sink: sink.close())

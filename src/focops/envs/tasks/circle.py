@@ -17,7 +17,7 @@ from functools import partial
 
 import numpy as np
 
-from focops.core.types import Constraint
+from focops.core.spec import Constraint
 from focops.envs.tasks.robots import ANT, HUMANOID, POINT, Array, Namespace, Physics, Robot
 from focops.envs.tasks.task import Outcome, Task, stay
 

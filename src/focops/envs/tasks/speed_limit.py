@@ -9,7 +9,7 @@ agent (the paper's appendix), as *discounted* sums with gamma_C = 0.99.
 
 from functools import partial
 
-from focops.core.types import Constraint
+from focops.core.spec import Constraint
 from focops.envs.tasks.robots import (
     ANT,
     HALF_CHEETAH,

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from focops.core.types import Constraint
+from focops.core.spec import Constraint
 from focops.envs.tasks.robots import Array, Namespace, Physics, Robot
 
 

@@ -1,0 +1,36 @@
+"""Constrained reinforcement learning: maximise reward while keeping cost constraints.
+
+>>> import focops
+>>> run = focops.train("HalfCheetahSpeed-v0", steps=100_000, out="cheetah")   # doctest: +SKIP
+>>> action = focops.load("cheetah").predict(observation)                      # doctest: +SKIP
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from focops.core.spec import Constraint, Spec
+from focops.envs.registration import register as _register
+from focops.errors import UsageError
+
+if TYPE_CHECKING:
+    from focops.policy import Policy, load
+    from focops.run import Run, resume, train
+
+__all__ = ["Constraint", "Policy", "Run", "Spec", "UsageError", "load", "resume", "train"]
+
+_HOMES = {
+    "Policy": "focops.policy",
+    "Run": "focops.run",
+    "load": "focops.policy",
+    "resume": "focops.run",
+    "train": "focops.run",
+}
+
+_register()
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use: `import focops` (and so `focops --help`) needs neither JAX nor MuJoCo."""
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'focops' has no attribute {name!r}")

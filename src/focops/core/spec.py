@@ -1,0 +1,31 @@
+"""Constraints, and what an algorithm must know of an environment. (No JAX here: `import focops` needs them.)"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """J_C <= limit, where J_C is the expected sum over an episode of discount**t * cost_t.
+
+    A discount of 1 makes it the plain (undiscounted) episode sum.
+    """
+
+    name: str
+    limit: float
+    discount: float = 0.99
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What an algorithm must know of an environment."""
+
+    obs_size: int
+    action_size: int
+    """Continuous: number of action dimensions. Discrete: number of actions."""
+    discrete: bool
+    constraints: tuple[Constraint, ...]
+    time_limit: int | None
+    """Steps after which an episode is truncated; None when unknown or unlimited."""
+    action_low: tuple[float, ...] | None = None
+    """Bounds of continuous actions, where the environment has them."""
+    action_high: tuple[float, ...] | None = None

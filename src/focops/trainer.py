@@ -1,0 +1,141 @@
+"""A run in memory: environments, learner and counters, one iteration at a time."""
+
+import dataclasses
+import os
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from focops import envs
+from focops.algorithms import ALGORITHMS
+from focops.config import TrainConfig, validate
+from focops.core import normalize
+from focops.core.types import Params, Rollout, VectorEnv
+from focops.errors import UsageError
+from focops.policy import save_policy
+from focops.rollout import Collector
+
+Record = dict[str, Any]
+
+
+def configure_jax() -> None:
+    """What a host-side loop wants of JAX: calls that run at once in this thread (a hand-over to another one costs more
+    than acting does), and compiled programs kept for the next run."""
+    jax.config.update("jax_cpu_enable_async_dispatch", False)
+    if not jax.config.jax_compilation_cache_dir:
+        cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "focops" / "jax"
+        jax.config.update("jax_compilation_cache_dir", str(cache))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+
+
+class Trainer:
+    """A run in memory. `iterate` is one batch and one update; everything that makes the next one is in `arrays`."""
+
+    def __init__(self, config: TrainConfig, env: VectorEnv | None = None):
+        validate(config)
+        configure_jax()
+        self.env = env or envs.make(
+            config.task, config.num_envs, limits=config.cost_limit, discounts=config.cost_discount,
+            threads=config.threads or os.cpu_count() or 1, stagger=not config.fresh_episodes,
+        )  # fmt: skip
+        self.spec = self.env.spec
+        constraints = self.spec.constraints
+        self.config = config
+        self.algo_config = dataclasses.replace(
+            config.algo,
+            limits=tuple(float(c.limit) for c in constraints),
+            cost_discounts=tuple(float(c.discount) for c in constraints),
+        )
+        self.algorithm = ALGORITHMS[config.algorithm]
+        self.network = self.algorithm.network(self.algo_config)
+        self.key = jax.random.key(config.seed)
+        self.state = jax.jit(self.algorithm.init, static_argnums=1)(
+            jax.random.fold_in(self.key, 0), self.spec, self.algo_config
+        )
+        self.stats = normalize.init(self.spec.obs_size)
+        self.iteration = 0
+        self.env.reset(config.seed)
+        self.collector = Collector(self.env, self.network, config.batch_size // config.num_envs, config.fresh_episodes)
+        self._learn = jax.jit(self._learn_impl, donate_argnums=1)
+
+    def _learn_impl(self, key: Any, state: Any, stats: normalize.RunningStats, rollout: Rollout, config: Any) -> Any:
+        rollout = rollout._replace(next_obs=normalize.apply(stats, jnp.asarray(rollout.next_obs)))
+        return self.algorithm.update(key, state, rollout, config)
+
+    def iterate(self) -> Record:
+        """Collect a batch, update once, report."""
+        act_key, update_key = jax.random.split(jax.random.fold_in(self.key, self.iteration + 1))
+        progress = self.iteration / self.config.iterations
+        rollout, self.stats = self.collector.collect(act_key, self.state.policy, self.stats, progress)
+        self.state, info = self._learn(update_key, self.state, self.stats, rollout, self.algo_config)
+        self.iteration += 1
+        return self._record(jax.device_get(info))
+
+    def _record(self, info: Any) -> Record:
+        config, book = self.config, self.collector.episodes
+        names = [c.name for c in self.spec.constraints]
+        m, means = len(names), book.means()
+        record: Record = {
+            "iteration": self.iteration,
+            "iterations": config.iterations,
+            "samples": self.iteration * config.batch_size,
+            "steps": config.iterations * config.batch_size,
+            "return_mean": None if means is None else means[1],
+            "episode_length_mean": None if means is None else means[0],
+            "episodes_finished": book.finished,
+            "diverged": self.env.diverged,
+        }
+        for i, constraint in enumerate(self.spec.constraints):
+            record[f"discounted_cost_mean/{constraint.name}"] = None if means is None else means[2 + i]
+            record[f"undiscounted_cost_mean/{constraint.name}"] = None if means is None else means[2 + m + i]
+            record[f"cost_limit/{constraint.name}"] = constraint.limit
+        for field, value in info._asdict().items():
+            label = "cost_return_estimate" if field == "cost_return" else field
+            if np.ndim(value):
+                record |= {f"{label}/{name}": v.item() for name, v in zip(names, value, strict=True)}
+            else:
+                record[label] = value.item()
+        if hasattr(self.algo_config, "trust_region"):
+            record["trust_region"] = self.algo_config.trust_region
+        return {k: float(v) if isinstance(v, np.floating) else v for k, v in record.items()}
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Everything the run is, as named arrays."""
+        learner = _named((self.state, self.stats))
+        env = {f"env/{k}": v for k, v in self.env.state().items()}
+        episodes = {f"episodes/{k}": v for k, v in self.collector.episodes.state().items()}
+        return {**learner, **env, **episodes, "iteration": np.array(self.iteration)}
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        """Go on from `arrays`."""
+        part = lambda prefix: {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
+        self.state, self.stats = _fill((self.state, self.stats), arrays)
+        self.env.restore(part("env/"))
+        self.collector.episodes.restore(part("episodes/"))
+        self.iteration = int(arrays["iteration"])
+
+    def save_policy(self, folder: Path) -> None:
+        """Write the policy on its own, for `focops.load`."""
+        hidden = None if self.algo_config.network else self.algo_config.hidden
+        save_policy(folder, self.state.policy, self.stats, self.spec, hidden, self.config.task)
+
+
+def _named(tree: Params) -> dict[str, np.ndarray]:
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    return {"learner" + jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
+
+
+def _fill(tree: Params, arrays: dict[str, np.ndarray]) -> Params:
+    """`tree` with its leaves replaced by the arrays of their names."""
+    paths, structure = jax.tree_util.tree_flatten_with_path(tree)
+    leaves = []
+    for path, leaf in paths:
+        name = "learner" + jax.tree_util.keystr(path)
+        if name not in arrays or arrays[name].shape != leaf.shape:
+            found = arrays[name].shape if name in arrays else "nothing"
+            raise UsageError(f"the checkpoint does not fit this run: {name} should be {leaf.shape}, found {found}")
+        leaves.append(jnp.asarray(arrays[name], leaf.dtype))
+    return jax.tree_util.tree_unflatten(structure, leaves)

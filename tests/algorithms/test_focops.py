@@ -1,0 +1,238 @@
+"""FOCOPS's loss and update against independent computations."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.flatten_util import ravel_pytree
+
+from focops.algorithms import focops
+from focops.core import policy
+from focops.core.distributions import Categorical
+from focops.core.networks import MLP
+from focops.core.spec import Constraint, Spec
+from focops.core.types import Rollout
+
+CONFIG = focops.Config(hidden=(8, 8), limits=(1.0, 2.0), cost_discounts=(0.99, 0.9), minibatch_size=32, epochs=4)
+
+
+def spec(discrete: bool, m: int = 2, obs_size: int = 5) -> Spec:
+    names = [Constraint(f"c{i}", 1.0 + i) for i in range(m)]
+    return Spec(obs_size, 3, discrete, tuple(names), 50)
+
+
+def samples(discrete: bool, n: int = 40, seed: int = 0):
+    """Random samples of an old policy, and a policy a step away from it, so that some states are outside δ."""
+    rng = np.random.default_rng(seed)
+    s = spec(discrete)
+    state = focops.init(jax.random.key(seed), s, CONFIG)
+    flat, unravel = ravel_pytree(state.policy)
+    theta = unravel(flat + jnp.asarray(rng.normal(size=flat.shape) * 0.05, jnp.float32))
+    obs = jnp.asarray(rng.normal(size=(n, 5)), jnp.float32)
+    old = policy.distribution(MLP((8, 8)), state.policy, obs)
+    old = jax.tree.map(lambda x: jnp.broadcast_to(x, (n, 3)), old)
+    action = old.sample(policy.noise(jax.random.key(1), s, (n,)))
+    normal = lambda *shape: jnp.asarray(rng.normal(size=shape), jnp.float32)
+    batch = focops.Batch(obs, action, old, old.log_prob(action), normal(n), normal(n, 2), normal(n), normal(n, 2))
+    return theta, batch
+
+
+def rows(batch, i):
+    return jax.tree.map(lambda x: x[i : i + 1], batch)
+
+
+@pytest.mark.parametrize("discrete", [False, True])
+def test_the_gradient_is_equation_13_summed_sample_by_sample(discrete):
+    theta, batch = samples(discrete)
+    nu = jnp.array([0.7, 0.2])
+    kls = np.asarray(policy.distribution(MLP((8, 8)), theta, batch.obs).kl(batch.old))
+    config = dataclasses.replace(CONFIG, trust_region=float(np.median(kls)))
+    flat, unravel = ravel_pytree(theta)
+    total = np.zeros(flat.shape)
+    for i in range(40):
+        if kls[i] > config.trust_region:
+            continue
+        one = rows(batch, i)
+        of = lambda f, one=one: policy.distribution(MLP((8, 8)), unravel(f), one.obs)
+        grad_kl = jax.grad(lambda f, one=one, of=of: of(f).kl(one.old)[0])(flat)
+        # ∇π_θ(a|s) / π_k(a|s), from the probability itself
+        grad_p = jax.grad(lambda f, one=one, of=of: jnp.exp(of(f).log_prob(one.action))[0])(flat)
+        weight = float(one.advantage[0]) - 0.7 * float(one.cost_advantage[0, 0]) - 0.2 * float(one.cost_advantage[0, 1])
+        total += np.asarray(grad_kl - grad_p / jnp.exp(one.old_log_prob[0]) * weight / config.temperature)
+    assert 5 < np.sum(kls <= config.trust_region) < 35
+    result = ravel_pytree(jax.grad(focops.policy_loss)(theta, batch, nu, config))[0]
+    np.testing.assert_allclose(result, total / 40, atol=2e-6)
+
+
+def test_each_state_is_accepted_on_its_own_kl():
+    """A (B,1)×(B,) mix-up gives a (B,B) loss, whose mean is not the mean of the per-state losses."""
+    theta, batch = samples(False)
+    kls = np.asarray(policy.distribution(MLP((8, 8)), theta, batch.obs).kl(batch.old))
+    config = dataclasses.replace(CONFIG, trust_region=float(np.median(kls)))
+    nu = jnp.array([0.7, 0.2])
+    wide = dataclasses.replace(config, trust_region=jnp.inf)
+    alone = [float(focops.policy_loss(theta, rows(batch, i), nu, wide)) for i in range(40)]
+    expected = np.where(kls <= config.trust_region, alone, 0.0).mean()
+    mixed = np.mean((kls <= config.trust_region)[:, None] * np.array(alone)[None, :])
+    assert abs(expected - mixed) > 1e-3
+    np.testing.assert_allclose(focops.policy_loss(theta, batch, nu, config), expected, atol=1e-6)
+
+
+def test_enough_steps_on_the_loss_reach_the_projection_of_the_optimal_policy():
+    """Five states, four actions, all known; here π* = π_k exp((A − ν·A_C)/λ)/Z is in the family, so it is reached."""
+    rng = np.random.default_rng(0)
+    states, actions, nu, temperature = 5, 4, np.array([0.8]), 1.5
+    old_logits = rng.normal(size=(states, actions))
+    pi = np.exp(old_logits) / np.exp(old_logits).sum(1, keepdims=True)
+    advantage, cost_advantage = rng.normal(size=(2, states, actions))
+    unnormalised = pi * np.exp((advantage - nu * cost_advantage) / temperature)
+    pi_star = unnormalised / unnormalised.sum(1, keepdims=True)
+
+    # every (s, a) pair as often as π_k takes it: the batch then *is* the expectation of Corollary 1
+    copies = 2000
+    counts = np.round(pi * copies).astype(int)
+    pairs = [(s, a) for s in range(states) for a in range(actions) for _ in range(counts[s, a])]
+    index = np.array(pairs)
+    table = MLP(())  # a linear layer on one-hot states is a table of logits
+    config = focops.Config(temperature=temperature, trust_region=jnp.inf, network=table)
+    one_hot = jnp.eye(states)[index[:, 0]]
+    old = Categorical(jnp.asarray(old_logits[index[:, 0]], jnp.float32))
+    action = jnp.asarray(index[:, 1])
+    value = lambda x: jnp.asarray(x[index[:, 0], index[:, 1]], jnp.float32)
+    n = len(index)
+    batch = focops.Batch(
+        one_hot, action, old, old.log_prob(action), value(advantage), value(cost_advantage)[:, None],
+        jnp.zeros(n), jnp.zeros((n, 1)),
+    )  # fmt: skip
+    theta = policy.CategoricalParams(table.init(jax.random.key(0), states, actions))
+    step = jax.jit(
+        lambda t: jax.tree.map(
+            lambda p, g: p - 3.0 * g, t, jax.grad(focops.policy_loss)(t, batch, jnp.array(nu), config)
+        )
+    )
+    for _ in range(400):
+        theta = step(theta)
+    reached = jax.nn.softmax(policy.distribution(table, theta, jnp.eye(states)).logits)
+    np.testing.assert_allclose(reached, pi_star, atol=0.01)
+    assert np.abs(pi - pi_star).max() > 0.1
+
+
+def rollout(discrete: bool, steps: int = 64, envs: int = 2, seed: int = 0, m: int = 2) -> Rollout:
+    rng = np.random.default_rng(seed)
+    shape = (steps, envs)
+    age = np.tile((np.arange(steps) % 50)[:, None], (1, envs))
+    action = rng.integers(0, 3, shape) if discrete else rng.normal(size=(*shape, 3))
+    f32 = lambda x: jnp.asarray(x, jnp.float32)
+    return Rollout(
+        obs=f32(rng.normal(size=(*shape, 5))),
+        action=jnp.asarray(action, jnp.int32) if discrete else f32(action),
+        reward=f32(rng.normal(size=shape)),
+        cost=f32(rng.random((*shape, m))),
+        terminated=jnp.zeros(shape, bool),
+        truncated=jnp.asarray(age == 49),
+        next_obs=f32(rng.normal(size=(*shape, 5))),
+        age=jnp.asarray(age, jnp.int32),
+        progress=jnp.float32(0),
+    )
+
+
+def do_update(config, discrete=False, seed=0, **changes):
+    state = focops.init(jax.random.key(seed), spec(discrete), config)
+    batch = rollout(discrete)._replace(**changes)
+    new, info = jax.jit(focops.update)(jax.random.key(1), state, batch, config)
+    return state, new, info, batch
+
+
+@pytest.mark.parametrize("discrete", [False, True])
+def test_the_mean_kl_stays_near_the_trust_region(discrete):
+    config = dataclasses.replace(CONFIG, trust_region=0.01, temperature=0.05, policy_rate=5e-3, epochs=30)
+    state, new, info, batch = do_update(config, discrete)
+    obs = batch.obs.reshape(-1, 5)
+    net = MLP((8, 8))
+    kl = policy.distribution(net, new.policy, obs).kl(policy.distribution(net, state.policy, obs))
+    np.testing.assert_allclose(info.kl, jnp.mean(kl), rtol=1e-3)
+    # states beyond δ get no gradient; what pushes the mean past it is the rest of one epoch
+    assert float(jnp.mean(kl)) < 3 * 0.01
+    free = do_update(dataclasses.replace(config, trust_region=jnp.inf), discrete)[2]
+    assert float(free.kl) > 5 * 0.01
+
+
+def test_an_epoch_that_leaves_the_trust_region_is_the_last():
+    config = dataclasses.replace(CONFIG, trust_region=1e-5, policy_rate=1e-2, epochs=10)
+    assert do_update(config)[2].epochs == 1
+    assert do_update(dataclasses.replace(config, early_stop=False))[2].epochs == 10
+
+
+def test_without_a_multiplier_and_with_a_large_temperature_the_step_vanishes():
+    config = dataclasses.replace(CONFIG, temperature=1e9, nu_rate=0.0)
+    state = focops.init(jax.random.key(0), spec(False), config)
+    _, batch, _ = focops.estimate(state, rollout(False), config)
+    gradient = jax.grad(focops.policy_loss)(state.policy, batch, jnp.zeros(2), config)
+    assert max(float(jnp.abs(g).max()) for g in jax.tree.leaves(gradient)) < 1e-6
+
+
+def test_critics_learn_their_own_targets():
+    config = dataclasses.replace(
+        CONFIG, hidden=(64, 64), epochs=300, value_l2=0.0, value_rate=3e-3, cost_value_rate=3e-3, early_stop=False
+    )
+    state, new, _, batch = do_update(config)
+    _, samples, _ = focops.estimate(state, batch, config)
+    net, obs = MLP((64, 64)), batch.obs.reshape(-1, 5)
+    before = np.var(samples.target)
+    assert np.mean((net.apply(new.value, obs)[:, 0] - samples.target) ** 2) < 0.5 * before
+    for i in range(2):
+        critic = jax.tree.map(lambda p, i=i: p[i], new.cost_value)
+        error = np.mean((net.apply(critic, obs)[:, 0] - samples.cost_target[:, i]) ** 2)
+        assert error < 0.5 * np.var(samples.cost_target[:, i])
+
+
+def test_a_critics_gradient_does_not_see_the_other_critics():
+    state = focops.init(jax.random.key(0), spec(False), CONFIG)
+    obs = jax.random.normal(jax.random.key(1), (20, 5))
+    target = jax.random.normal(jax.random.key(2), (20, 2))
+    together = jax.grad(focops.cost_value_loss)(state.cost_value, obs, target, CONFIG)
+    for i in range(2):
+        alone = jax.grad(focops.value_loss)(
+            jax.tree.map(lambda p, i=i: p[i], state.cost_value), obs, target[:, i], CONFIG
+        )
+        jax.tree.map(lambda a, b, i=i: np.testing.assert_allclose(a[i], b, atol=1e-6), together, alone)
+
+
+def test_learning_rates_fall_to_zero_and_the_multipliers_does_not():
+    _, _, info, _ = do_update(dataclasses.replace(CONFIG, limits=(0.0, 0.0)))
+    state, end, last, _ = do_update(dataclasses.replace(CONFIG, limits=(0.0, 0.0)), progress=jnp.float32(1.0))
+    moved = jax.tree.map(lambda a, b: float(jnp.abs(a - b).max()), (end.policy, end.value), (state.policy, state.value))
+    assert max(jax.tree.leaves(moved)) == 0.0
+    np.testing.assert_allclose(last.nu, info.nu)
+    assert (np.asarray(last.nu) > 0).all()
+
+
+def test_the_multiplier_moves_before_the_policy_by_the_estimated_cost_return():
+    _, _, info, _ = do_update(CONFIG)
+    expected = np.clip(0.0 - CONFIG.nu_rate * (np.array([1.0, 2.0]) - np.asarray(info.cost_return)), 0, 2)
+    np.testing.assert_allclose(info.nu, expected, rtol=1e-5)
+
+
+def test_a_time_limit_is_valued_or_is_an_end_as_asked():
+    state = focops.init(jax.random.key(0), spec(False), CONFIG)
+    bias = 100.0
+    last = state.value[-1]
+    state = state._replace(value=[*state.value[:-1], last._replace(bias=last.bias + bias)])
+    at_limit = np.asarray(rollout(False).truncated).reshape(-1)
+    target = lambda config: np.asarray(focops.estimate(state, rollout(False), config)[1].target)[at_limit]
+    valued = target(CONFIG)
+    ended = target(dataclasses.replace(CONFIG, bootstrap_time_limit=False))
+    np.testing.assert_allclose(valued - ended, CONFIG.discount * bias, rtol=0.05)
+
+
+def test_vmapped_updates_equal_a_loop():
+    temperatures = jnp.array([0.5, 1.5, 3.0])
+    state = focops.init(jax.random.key(0), spec(False), CONFIG)
+    batch = rollout(False)
+    one = lambda t: focops.update(jax.random.key(1), state, batch, dataclasses.replace(CONFIG, temperature=t))[0].policy
+    together = jax.jit(jax.vmap(one))(temperatures)
+    for i in range(3):
+        alone = jax.jit(one)(temperatures[i])
+        jax.tree.map(lambda a, b, i=i: np.testing.assert_allclose(a[i], b, atol=1e-5), together, alone)
