@@ -80,4 +80,5 @@ class Endless(Probe):
 
 
 for _probe in (OneStep, TwoSteps, Coin, TwoCoins, Push, Endless):
-    gym.register(f"{_probe.__name__}-v0", entry_point=_probe)
+    if f"{_probe.__name__}-v0" not in gym.registry:  # Gymnasium imports this module once more
+        gym.register(f"{_probe.__name__}-v0", entry_point=_probe)
