@@ -191,7 +191,7 @@ def test_a_restored_environment_goes_on_to_the_same_bits(name):
 def test_an_environment_that_cannot_be_replayed_says_so(caplog):
     env = user("Forgetful", 2)
     env.restore(env.state())
-    assert "environment 0 did not come back to its saved observation" in caplog.text
+    assert "environment 0 (and 1 more) did not come back to its saved observation" in caplog.text
 
 
 @pytest.mark.parametrize(

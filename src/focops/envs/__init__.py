@@ -21,6 +21,7 @@ def make(
     discounts: Sequence[float] | None = None,
     threads: int = 1,
     stagger: bool = True,
+    timeout: float = 0.0,
 ) -> "VectorEnv":
     """E environments: one of our tasks by its name, or else a Gymnasium environment by its id.
 
@@ -31,6 +32,7 @@ def make(
         discounts: one per cost (gamma_C); by default the task's, or 0.99.
         threads: of our tasks' physics; it does not change results. Other environments run in the caller's thread.
         stagger: cut the first episodes, so that later ones do not all end together.
+        timeout: seconds that a step of somebody else's environments may take; 0 for no limit.
     """
     if num_envs < 1:
         raise UsageError(f"the number of environments is {num_envs}: it must be at least 1")
@@ -41,7 +43,7 @@ def make(
     if task is None:
         from focops.envs.gymnasium import GymnasiumVector
 
-        return GymnasiumVector(name, num_envs, limits=limits, discounts=discounts, stagger=stagger)
+        return GymnasiumVector(name, num_envs, limits=limits, discounts=discounts, stagger=stagger, timeout=timeout)
     from focops.envs.mujoco_batch import MujocoBatch
 
     own = task.constraints

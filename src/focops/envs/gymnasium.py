@@ -2,109 +2,39 @@
 
 The cost is `info["cost"]`, a number or a vector, or the third of six things that `step` returns. Episode k of
 environment i is reset with a seed that depends on (seed, i, k) alone, so a saved run goes on by replaying the actions
-of the running episodes: exact for every environment that is a function of its seed and its actions.
+of the running episodes: exact for every environment that is a function of its seed and its actions. Where it is not,
+or an episode is longer than REPLAYED steps, that environment begins a new episode instead, and a warning says so.
 """
 
-import copy
-import difflib
-import importlib
 import logging
-from collections import deque
-from collections.abc import Callable, Sequence
+import traceback
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
-from gymnasium.envs.registration import load_env_creator
 
 from focops.core.spec import Spec
 from focops.core.types import Step
+from focops.envs.deadline import Deadline
+from focops.envs.foreign import HOW_TO_ADD_A_COST, action_bounds, action_encoder, open_env
 from focops.envs.limits import constrain
 from focops.envs.stagger import first_horizons
-from focops.envs.tasks import TASKS
-from focops.errors import UsageError
+from focops.errors import RunError, UsageError
 
 log = logging.getLogger(__name__)
 
 NEVER = np.iinfo(np.int32).max
-
-HOW_TO_ADD_A_COST = """return one from step, in info["cost"] (a number, or one per constraint) or third of six values;
-for an environment that is not yours, register a wrapper of it with gymnasium.register and train that:
-    class Costed(gymnasium.Wrapper):
-        def step(self, action):
-            obs, reward, terminated, truncated, info = self.env.step(action)
-            return obs, reward, terminated, truncated, {**info, "cost": my_cost(obs, action)}"""
-
-
-class CostIntoInfo(gymnasium.Wrapper):
-    """Moves the third of six returned values into info["cost"]; innermost, so that Gymnasium's wrappers see five."""
-
-    def step(self, action: Any) -> Any:
-        result: Any = self.env.step(action)
-        if len(result) == 5:
-            return result
-        if len(result) != 6:
-            raise UsageError(
-                f"{type(self.unwrapped).__name__}.step returned {len(result)} values: it must return 5 (obs, reward,"
-                " terminated, truncated, info) or 6 (obs, reward, cost, terminated, truncated, info)"
-            )
-        obs, reward, cost, terminated, truncated, info = result
-        return obs, reward, terminated, truncated, {**info, "cost": cost}
-
-
-def open_env(env_id: str) -> gymnasium.Env:
-    """The environment of that id ("Id-v0" or "module:Id-v0") with its time limit, costs in info."""
-    module, _, name = env_id.rpartition(":")
-    if module:
-        try:
-            importlib.import_module(module)
-        except ImportError as error:
-            raise UsageError(
-                f"{env_id}: the module {module!r} cannot be imported ({error}); is it installed, or on PYTHONPATH?"
-            ) from error
-    if name not in gymnasium.registry:
-        known = [*(task.removesuffix("-v0") for task in TASKS), *TASKS, *gymnasium.registry]
-        close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-        hint = f"did you mean {', '.join(close)}?" if close else "`focops tasks` lists ours"
-        raise UsageError(
-            f"there is no task or Gymnasium environment {env_id!r}: {hint}"
-            " (an id that a module of yours registers is written module:Id-v0)"
-        )
-    spec = copy.copy(gymnasium.spec(name))
-    creator: Any = spec.entry_point if callable(spec.entry_point) else load_env_creator(str(spec.entry_point))
-
-    def create(**kwargs: Any) -> gymnasium.Env:
-        env = creator(**kwargs)
-        return CostIntoInfo(env) if isinstance(env, gymnasium.Env) else env
-
-    spec.entry_point = create
-    try:
-        return gymnasium.make(spec, disable_env_checker=True)
-    except gymnasium.error.DependencyNotInstalled as error:
-        raise UsageError(f"{env_id} needs a package that is not installed: {error}") from error
-
-
-def action_encoder(env_id: str, space: spaces.Space) -> tuple[int, bool, Callable[[np.ndarray], Any]]:
-    """(size, discrete, function from the policy's actions [E, A] or [E] to the environment's)."""
-    if isinstance(space, spaces.Discrete):
-        return int(space.n), True, lambda action: action.astype(np.int64) + space.start
-    if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
-        low, high, shape = space.low.ravel(), space.high.ravel(), space.shape
-        return low.size, False, lambda action: np.clip(action, low, high).astype(space.dtype).reshape(-1, *shape)
-    raise UsageError(f"{env_id} has the action space {space}: only Discrete and Box of floats can be trained")
-
-
-def action_bounds(space: spaces.Space) -> dict[str, tuple[float, ...]]:
-    if isinstance(space, spaces.Box) and space.is_bounded():
-        return {"action_low": tuple(space.low.ravel().tolist()), "action_high": tuple(space.high.ravel().tolist())}
-    return {}
+REPLAYED = 10_000
+"""Actions that are kept of an episode."""
 
 
 class GymnasiumVector:
     """E copies of one Gymnasium environment, one after the other in this thread (a `VectorEnv`).
 
-    Observations are flattened, Discrete ones become one-hot. Continuous actions are clipped to the action space.
+    Observations are flattened, Discrete ones become one-hot. Continuous actions are clipped to the action space. A step
+    that takes longer than `timeout` seconds ends the run; 0 for no limit.
     """
 
     def __init__(
@@ -114,8 +44,11 @@ class GymnasiumVector:
         limits: Sequence[float] | None = None,
         discounts: Sequence[float] | None = None,
         stagger: bool = True,
+        timeout: float = 0.0,
     ):
         self.env_id, self.num_envs, self.stagger, self.diverged = env_id, num_envs, stagger, 0
+        self._deadline = Deadline(timeout, self._late)
+        self._current, self._steps = 0, 0
         self._envs = [open_env(env_id)]
         first = self._envs[0]
         self._space = first.observation_space
@@ -139,6 +72,9 @@ class GymnasiumVector:
             **action_bounds(first.action_space),
         )
         self._envs += [open_env(env_id) for _ in range(num_envs - 1)]
+        self._kept = min(time_limit or REPLAYED, REPLAYED)
+        shape = (2 * self._kept, num_envs)
+        self._actions = np.zeros(shape, np.int32) if discrete else np.zeros((*shape, action_size), np.float32)
         self.reset(0)
 
     def reset(self, seed: int) -> None:
@@ -152,20 +88,24 @@ class GymnasiumVector:
     def restart(self) -> None:
         self.age = np.zeros(self.num_envs, np.int32)
         self._horizon = np.full(self.num_envs, NEVER, np.int32)  # the time limit itself is Gymnasium's TimeLimit
-        self._history: deque[np.ndarray] = deque()
+        self._filled = 0
         self._begin(range(self.num_envs))
 
     def step(self, action: np.ndarray) -> Step:
+        if not np.isfinite(action).all():
+            raise RunError(f"the learner produced an action that is not finite, {action[~np.isfinite(action)][0]}")
         e = self.num_envs
         reward, cost = np.empty(e), np.empty((e, self._num_costs))
         terminated, truncated = np.empty(e, bool), np.empty(e, bool)
         next_obs = np.empty_like(self.obs)
-        for i, (env, act) in enumerate(zip(self._envs, self._encode(action), strict=True)):
-            obs, r, terminated[i], truncated[i], info = env.step(act)
-            next_obs[i], reward[i], cost[i] = self._flat(obs, i), self._numbers("reward", r, (), i), self._cost(info, i)
+        with self._deadline:
+            for i, act in enumerate(self._encode(action)):
+                obs, r, terminated[i], truncated[i], info = self._ask(i, "step", act)
+                next_obs[i], reward[i] = self._flat(obs, i), self._numbers("reward", r, (), i)
+                cost[i] = self._cost(info, i)
         for what, array in (("observation", next_obs), ("reward", reward), ("cost", cost)):
             self._check_finite(what, array)
-        self._history.append(np.array(action))
+        self._remember(action)
         self._steps += 1
         self.age = self.age + 1
         truncated |= self.age >= self._horizon
@@ -174,17 +114,16 @@ class GymnasiumVector:
         if ended.any():
             self.obs = next_obs.copy()
             self._begin(np.flatnonzero(ended))
-            while len(self._history) > self.age.max():
-                self._history.popleft()
         return Step(reward, cost, terminated, truncated, next_obs)
 
     def state(self) -> dict[str, np.ndarray]:
+        rows = min(int(self.age.max()), self._kept)
         return {
             "obs": self.obs.copy(),
             "age": self.age.copy(),
             "horizon": self._horizon.copy(),
             "episode": self._episode.copy(),
-            "history": np.array(self._history),
+            "history": self._actions[self._filled - rows : self._filled].copy(),
             "seed": np.array(self._seed, np.int64),
             "steps": np.array(self._steps, np.int64),
         }
@@ -197,35 +136,71 @@ class GymnasiumVector:
                 " restore with the environment and the number of environments it was saved with"
             )
         self._seed, self._steps = int(state["seed"]), int(state["steps"])
-        self._episode = state["episode"] - 1
+        self._episode, self._filled = state["episode"] - 1, 0
         self._begin(range(self.num_envs))
         self.age, self._horizon = state["age"].copy(), state["horizon"].copy()
-        self._history = deque(state["history"])
-        encoded = [self._encode(action) for action in self._history]
-        for i, age in enumerate(self.age):
-            for actions in encoded[len(encoded) - age :]:
-                self.obs[i] = self._flat(self._envs[i].step(actions[i])[0], i)
-        strayed = np.flatnonzero((self.obs != state["obs"]).any(1))
-        if strayed.size:
+        for action in state["history"]:
+            self._remember(action)
+        lost = [i for i in range(self.num_envs) if not self._replay(i, state)]
+        if lost:
+            self._begin(lost)
             log.warning(
-                "%s: environment %d did not come back to its saved observation; it is not a function of its seed and"
-                " actions, so this run goes on from another state than it was saved in",
-                self.env_id,
-                strayed[0],
-            )
+                "%s: environment %d (and %d more) did not come back to its saved observation, as it is not a function of"
+                " its seed and actions, or its episode is longer than %d steps. It begins a new episode; everything"
+                " else goes on exactly. Runs begun with --exact cut episodes at checkpoints, and need no replaying",
+                self.env_id, lost[0], len(lost) - 1, REPLAYED,
+            )  # fmt: skip
 
     def close(self) -> None:
         for env in self._envs:
             env.close()
 
+    def _replay(self, i: int, state: dict[str, np.ndarray]) -> bool:
+        """Repeat the actions of environment i's episode; whether it came back to where it was."""
+        age, history = int(self.age[i]), state["history"]
+        if age > len(history):
+            return False
+        try:
+            for action in history[len(history) - age :]:
+                self.obs[i] = self._flat(self._ask(i, "step", self._encode(action)[i])[0], i)
+        except RunError:
+            return False
+        return bool((self.obs[i] == state["obs"][i]).all())
+
+    def _remember(self, action: np.ndarray) -> None:
+        """Keep the latest actions, for replaying."""
+        if self._filled == len(self._actions):
+            self._actions[: self._kept] = self._actions[self._kept :]
+            self._filled = self._kept
+        self._actions[self._filled] = action
+        self._filled += 1
+
     def _begin(self, ids: Sequence[int] | np.ndarray) -> None:
         """Start the next episode of some environments, each from its own seed."""
-        for i in ids:
-            seed = np.random.SeedSequence((self._seed, i, int(self._episode[i]))).generate_state(1)[0]
-            self.obs[i] = self._flat(self._envs[i].reset(seed=int(seed))[0], i)
-            self._episode[i] += 1
-            self.age[i], self._horizon[i] = 0, NEVER
+        with self._deadline:
+            for i in ids:
+                seed = np.random.SeedSequence((self._seed, i, int(self._episode[i]))).generate_state(1)[0]
+                self.obs[i] = self._flat(self._ask(i, "reset", seed=int(seed))[0], i)
+                self._episode[i] += 1
+                self.age[i], self._horizon[i] = 0, NEVER
         self._check_finite("first observation", self.obs)
+
+    def _ask(self, i: int, method: str, *args: Any, **kwargs: Any) -> Any:
+        """An environment's answer; what it raises says which one and where."""
+        self._current = i
+        try:
+            return getattr(self._envs[i], method)(*args, **kwargs)
+        except UsageError:
+            raise
+        except Exception as error:
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            raise RunError(
+                f"environment {i} of {self.env_id} raised {type(error).__name__}: {error}"
+                f" ({where.filename}:{where.lineno}) in {method} at step {self._steps}"
+            ) from error
+
+    def _late(self) -> str:
+        return f"environment {self._current} of {self.env_id} did not answer at step {self._steps}"
 
     def _flat(self, obs: Any, i: int) -> np.ndarray:
         try:
@@ -233,7 +208,7 @@ class GymnasiumVector:
                 raise ValueError(f"shape {np.shape(obs)}")
             return np.asarray(spaces.flatten(self._space, obs))
         except (ValueError, TypeError, KeyError, IndexError) as error:
-            raise UsageError(
+            raise RunError(
                 f"environment {i} of {self.env_id} returned an observation that is not of its observation space"
                 f" {self._space} at step {self._steps} ({error})"
             ) from error
@@ -241,21 +216,22 @@ class GymnasiumVector:
     def _probe(self, env: gymnasium.Env) -> int:
         """Number of costs, from one random step."""
         env.action_space.seed(0)
-        env.reset(seed=0)
-        info = env.step(env.action_space.sample())[4]
+        with self._deadline:
+            self._ask(0, "reset", seed=0)
+            info = self._ask(0, "step", env.action_space.sample())[4]
         if "cost" not in info:
             raise UsageError(f"{self.env_id} returns no cost: {HOW_TO_ADD_A_COST}")
         costs = np.size(info["cost"])
         if costs == 0 or np.ndim(info["cost"]) > 1:
             shape = np.shape(info["cost"])
             raise UsageError(f"{self.env_id} returns a cost of shape {shape}: it must be a number or a vector")
-        self._steps, self._num_costs = 0, costs
+        self._num_costs = costs
         self._cost(info, 0)
         return costs
 
     def _cost(self, info: dict[str, Any], i: int) -> np.ndarray:
         if "cost" not in info:
-            raise UsageError(
+            raise RunError(
                 f"environment {i} of {self.env_id} returned no cost at step {self._steps}:"
                 ' every step must return info["cost"], 0 where nothing was paid'
             )
@@ -270,7 +246,7 @@ class GymnasiumVector:
             numbers = None
         if numbers is None or numbers.shape != shape:
             due = f"an array of shape {shape}" if shape else "a number"
-            raise UsageError(
+            raise RunError(
                 f"environment {i} of {self.env_id} returned {value!r} as its {what} at step {self._steps}:"
                 f" it must be {due}"
             )
@@ -279,7 +255,7 @@ class GymnasiumVector:
     def _check_finite(self, what: str, array: np.ndarray) -> None:
         if not np.isfinite(array).all():
             i, *index = np.argwhere(~np.isfinite(array))[0]
-            raise UsageError(
+            raise RunError(
                 f"environment {i} of {self.env_id} returned {array[(i, *index)]} in its {what}"
                 f" (index {tuple(map(int, index))}) at step {self._steps}, age {self.age[i]} of its episode:"
                 " only finite numbers can be learned from; end the episode there instead"

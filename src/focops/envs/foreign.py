@@ -1,0 +1,86 @@
+"""Opening anybody's Gymnasium environment: by its id, with costs in info, and its actions as a policy gives them."""
+
+import copy
+import difflib
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from gymnasium.envs.registration import load_env_creator
+
+from focops.envs.tasks import TASKS
+from focops.errors import UsageError
+
+HOW_TO_ADD_A_COST = """return one from step, in info["cost"] (a number, or one per constraint) or third of six values;
+for an environment that is not yours, register a wrapper of it with gymnasium.register and train that:
+    class Costed(gymnasium.Wrapper):
+        def step(self, action):
+            obs, reward, terminated, truncated, info = self.env.step(action)
+            return obs, reward, terminated, truncated, {**info, "cost": my_cost(obs, action)}"""
+
+
+class CostIntoInfo(gymnasium.Wrapper):
+    """Moves the third of six returned values into info["cost"]; innermost, so that Gymnasium's wrappers see five."""
+
+    def step(self, action: Any) -> Any:
+        result: Any = self.env.step(action)
+        if len(result) == 5:
+            return result
+        if len(result) != 6:
+            raise UsageError(
+                f"{type(self.unwrapped).__name__}.step returned {len(result)} values: it must return 5 (obs, reward,"
+                " terminated, truncated, info) or 6 (obs, reward, cost, terminated, truncated, info)"
+            )
+        obs, reward, cost, terminated, truncated, info = result
+        return obs, reward, terminated, truncated, {**info, "cost": cost}
+
+
+def open_env(env_id: str) -> gymnasium.Env:
+    """The environment of that id ("Id-v0" or "module:Id-v0") with its time limit, costs in info."""
+    module, _, name = env_id.rpartition(":")
+    if module:
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            raise UsageError(
+                f"{env_id}: the module {module!r} cannot be imported ({error}); is it installed, or on PYTHONPATH?"
+            ) from error
+    if name not in gymnasium.registry:
+        known = [*(task.removesuffix("-v0") for task in TASKS), *TASKS, *gymnasium.registry]
+        close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+        hint = f"did you mean {', '.join(close)}?" if close else "`focops tasks` lists ours"
+        raise UsageError(
+            f"there is no task or Gymnasium environment {env_id!r}: {hint}"
+            " (an id that a module of yours registers is written module:Id-v0)"
+        )
+    spec = copy.copy(gymnasium.spec(name))
+    creator: Any = spec.entry_point if callable(spec.entry_point) else load_env_creator(str(spec.entry_point))
+
+    def create(**kwargs: Any) -> gymnasium.Env:
+        env = creator(**kwargs)
+        return CostIntoInfo(env) if isinstance(env, gymnasium.Env) else env
+
+    spec.entry_point = create
+    try:
+        return gymnasium.make(spec, disable_env_checker=True)
+    except gymnasium.error.DependencyNotInstalled as error:
+        raise UsageError(f"{env_id} needs a package that is not installed: {error}") from error
+
+
+def action_encoder(env_id: str, space: spaces.Space) -> tuple[int, bool, Callable[[np.ndarray], Any]]:
+    """(size, discrete, function from the policy's actions [E, A] or [E] to the environment's)."""
+    if isinstance(space, spaces.Discrete):
+        return int(space.n), True, lambda action: action.astype(np.int64) + space.start
+    if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
+        low, high, shape = space.low.ravel(), space.high.ravel(), space.shape
+        return low.size, False, lambda action: np.clip(action, low, high).astype(space.dtype).reshape(-1, *shape)
+    raise UsageError(f"{env_id} has the action space {space}: only Discrete and Box of floats can be trained")
+
+
+def action_bounds(space: spaces.Space) -> dict[str, tuple[float, ...]]:
+    if isinstance(space, spaces.Box) and space.is_bounded():
+        return {"action_low": tuple(space.low.ravel().tolist()), "action_high": tuple(space.high.ravel().tolist())}
+    return {}
