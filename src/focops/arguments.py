@@ -62,7 +62,10 @@ class Options:
 
 @dataclass(frozen=True)
 class ResumeOptions:
-    """Go on with a run, or with all runs of a grid, from the last checkpoint."""
+    """Go on with a run, or with all runs of a grid, from the last checkpoint.
+
+    The algorithm's numbers can be changed from there on: --algo.policy-rate 1e-4 (`focops train --help` lists them).
+    """
 
     run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
     """The directory that `focops train` made."""
@@ -74,6 +77,8 @@ class ResumeOptions:
     """Log to Weights & Biases as well."""
     jobs: int = 0
     """Runs of a grid at once; 0: one per core."""
+    changes: Annotated[dict[str, str], tyro.conf.Fixed, tyro.conf.Suppress] = dataclasses.field(default_factory=dict)
+    """New values of the algorithm's numbers."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +99,8 @@ class TrainArguments(TrainConfig):
     cost_limit: tuple[float, ...] = ()
     cost_discount: tuple[float, ...] = ()
     fresh_episodes: tyro.conf.FlagConversionOff[bool] = False
+    exact: tyro.conf.FlagCreatePairsOff[bool] = False
+    init_from: Annotated[Path | None, tyro.conf.arg(name="from", metavar="RUN", help_behavior_hint="")] = None
     out: Annotated[Path | None, _hint("DIR", "(default: runs/TASK-ALGO-SEED-TIME)")] = None
     """The run's directory."""
     seeds: Annotated[str, _hint("SEEDS", "")] = ""
@@ -129,7 +136,12 @@ def parse(words: Sequence[str]) -> Options:
 
 
 def parse_resume(words: Sequence[str]) -> ResumeOptions:
-    return tyro.cli(ResumeOptions, args=list(words), prog="focops resume")
+    found = grid.split(words)
+    changed = {word.owner: word.text for word in found if word.owner and word.owner.startswith("--algo.")}
+    rest = [word.text for word in found if not (word.owner in changed or word.text in changed)]
+    options = tyro.cli(ResumeOptions, args=rest, prog="focops resume")
+    changes = {flag.removeprefix("--algo.").replace("-", "_"): value for flag, value in changed.items()}
+    return dataclasses.replace(options, changes=changes)
 
 
 def check(options: Options) -> None:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from importlib import metadata
 from typing import Any
 
-from focops.errors import UsageError
+from focops.errors import RunError, UsageError
 from focops.runs.signals import say
 
 FAILED, USAGE = 1, 2
@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return COMMANDS[command](rest)
     except UsageError as error:
         say("error:", str(error), "bold red")
-        return USAGE
+        return FAILED if isinstance(error, RunError) else USAGE
     except SystemExit as stop:  # tyro has printed its help or its complaint
         return stop.code if isinstance(stop.code, int) else USAGE
     except KeyboardInterrupt:
@@ -96,8 +96,9 @@ def resume(words: list[str]) -> int:
     display = choose_display(options.quiet)
     with stop_on_signals() as stopped:
         result = runs.resume(
-            options.run, steps=options.steps, display=display, wandb=options.wandb, should_stop=lambda: bool(stopped)
-        )
+            options.run, steps=options.steps, display=display, wandb=options.wandb, should_stop=lambda: bool(stopped),
+            **options.changes,
+        )  # fmt: skip
     return _finish(result.summary, stopped, options.quiet)
 
 
@@ -138,9 +139,9 @@ def _finish(summary: dict[str, Any], stopped: list[int], quiet: bool) -> int:
 
     interrupted = bool(stopped) and not summary["finished"]
     if interrupted:
-        say(
-            "stopped", f"at {summary['steps']} samples, checkpoint written. Go on with:  focops resume {summary['out']}"
-        )
+        kept = summary.get("checkpoint_steps", summary["steps"])
+        where = f"at {summary['steps']} samples, with a checkpoint of {kept}"
+        say("stopped", f"{where}. Go on with:  focops resume {summary['out']}")
         return 128 + stopped[0]
     if not quiet:
         longer = f"focops resume {summary['out']} --steps {2 * summary['steps']}"

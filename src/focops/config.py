@@ -46,6 +46,13 @@ class TrainConfig:
     """Threads for the physics; results do not depend on it. 0: one per core."""
     checkpoint_every: int = 50
     """Iterations between checkpoints; 0 for one at the end only."""
+    exact: bool = False
+    """Start new episodes after each checkpoint, so that resuming is exact also where an environment's state cannot be
+    saved. Our tasks and Gymnasium's MuJoCo environments resume exactly without it."""
+    env_timeout: float = 300.0
+    """Seconds that a step of environments that are not ours may take before the run ends; 0: wait for ever."""
+    init_from: Path | None = None
+    """A run whose networks and normaliser this one starts from."""
     out: Path | None = None
     """The run's directory; runs/TASK-ALGO-SEED-TIME if not given."""
 
@@ -92,6 +99,11 @@ def validate(config: TrainConfig) -> None:
         "--seed": config.seed, "--threads": config.threads, "--checkpoint-every": config.checkpoint_every
     }.items():  # fmt: skip
         require(value >= 0, flag, value, "a whole number ≥ 0")
+    require(config.env_timeout >= 0, "--env-timeout", config.env_timeout, "a number of seconds ≥ 0 (0: no limit)")
+    require(
+        not config.exact or config.checkpoint_every > 0, "--checkpoint-every", 0, "≥ 1 with --exact",
+        "Such a run can only stop at its checkpoints",
+    )  # fmt: skip
     batch, envs, minibatch = config.batch_size, config.num_envs, config.algo.minibatch_size
     require(
         batch % envs == 0, "--batch-size", batch, f"a multiple of --num-envs ({envs})",

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from focops.errors import UsageError
 
-SWITCHES = ("-h", "--help", "--quiet", "--wandb")
+SWITCHES = ("-h", "--help", "--quiet", "--wandb", "--exact")
 """Flags without a value."""
 LISTS = ("--cost-limit", "--cost-discount", "--algo.hidden")
 """Flags with any number of values, all numbers."""
 SEEDS = ("--seed", "--seeds")
-NEVER_VARIES = ("--out", "--jobs")
+NEVER_VARIES = ("--out", "--jobs", "--from")
 TASK = "TASK"
 _NUMBERS = re.compile(r"[\d.,eE+-]+|inf")
 _RANGE = re.compile(r"(\d+)\.\.(\d+)")

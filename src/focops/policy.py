@@ -1,24 +1,23 @@
 """A trained policy on its own: saved by the trainer, loaded and asked for actions without it."""
 
-import json
+import math
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save
 
 from focops.core import normalize
 from focops.core import policy as core_policy
 from focops.core.networks import MLP, Network
 from focops.core.spec import Spec
 from focops.errors import UsageError
+from focops.runs import checkpoint
 from focops.runs.files import write_atomically
 
-FORMAT = 1
-_ARRAYS, _DESCRIPTION = "policy.safetensors", "policy.json"
+FILE = "policy.safetensors"
+_DESCRIBED = ("task", "iteration", "obs_size", "action_size", "discrete", "action_low", "action_high", "hidden")
 
 
 class Policy:
@@ -33,17 +32,15 @@ class Policy:
     ):
         self.description = description
         self._key = jax.random.key(0)
-        discrete, size = description["discrete"], description["action_size"]
-        low = np.array(description["action_low"] if description["action_low"] else -np.inf)
-        high = np.array(description["action_high"] if description["action_high"] else np.inf)
+        self._low = np.array(description["action_low"] or -np.inf, np.float32)
+        self._high = np.array(description["action_high"] or np.inf, np.float32)
+        size = description["action_size"]
 
         @jax.jit
         def act(key: Any, obs: Any, deterministic: Any) -> Any:
             distribution = core_policy.distribution(network, params, normalize.apply(stats, obs))
-            kind = type(distribution)
-            sampled = distribution.sample(kind.noise(key, obs.shape[:-1], size))
-            action = jnp.where(deterministic, distribution.mode(), sampled)
-            return action if discrete else jnp.clip(action, low, high)
+            sampled = distribution.sample(type(distribution).noise(key, obs.shape[:-1], size))
+            return jnp.where(deterministic, distribution.mode(), sampled)
 
         self._act = act
 
@@ -55,6 +52,11 @@ class Policy:
         if obs.ndim not in (1, 2) or obs.shape[-1] != size:
             raise UsageError(f"observations have shape {obs.shape}; this policy takes [{size}] or [N, {size}]")
         self._key, key = jax.random.split(self._key)
+        action = self.act(key, obs, deterministic)
+        return action if self.description["discrete"] else np.clip(action, self._low, self._high)
+
+    def act(self, key: Any, obs: np.ndarray, deterministic: bool) -> np.ndarray:
+        """Actions as training gives them to the environment: not clipped."""
         return np.asarray(self._act(key, obs, deterministic))
 
     def seed(self, seed: int) -> None:
@@ -69,52 +71,67 @@ def save_policy(
     spec: Spec,
     hidden: tuple[int, ...] | None,
     task: str,
+    iteration: int,
 ) -> None:
-    """Write what `load` needs. `hidden` is None for a network of the user's own."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write what `load` needs, as one file. `hidden` is None for a network of the user's own."""
     arrays = {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in _leaves(params, stats)}
-    description = {
-        "format": FORMAT, "task": task, "obs_size": spec.obs_size, "action_size": spec.action_size,
-        "discrete": spec.discrete, "action_low": spec.action_low, "action_high": spec.action_high, "hidden": hidden,
-    }  # fmt: skip
-    write_atomically(folder / _ARRAYS, save(arrays))
-    write_atomically(folder / _DESCRIPTION, json.dumps(description, indent=2).encode())
+    bounds = spec.action_low, spec.action_high
+    values = (task, iteration, spec.obs_size, spec.action_size, spec.discrete, *bounds, hidden)
+    data = checkpoint.serialize(arrays, {"policy": dict(zip(_DESCRIBED, values, strict=True))})
+    path = folder / FILE
+    with checkpoint.explained(f"could not write the policy {path}"):
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, data)
 
 
 def load(path: Path | str, network: Network | None = None) -> Policy:
-    """The policy of a run directory. `network` is needed only if it was trained with a network of your own."""
-    folder = Path(path)
-    folder = folder / "policy" if (folder / "policy").is_dir() else folder
-    if not (folder / _DESCRIPTION).is_file():
+    """The policy of a run directory, or of a policy file. `network` is needed only if it was trained with a network of
+    your own."""
+    file = next((f for f in (Path(path) / "policy" / FILE, Path(path) / FILE, Path(path)) if f.is_file()), None)
+    if file is None:
         raise UsageError(f"{path} holds no policy; give the directory of a run (`focops train --out DIR` makes one)")
-    try:
-        description = json.loads((folder / _DESCRIPTION).read_text())
-        arrays = load_file(folder / _ARRAYS)
-        if description["format"] > FORMAT:
-            raise UsageError(
-                f"{folder} has format {description['format']}; this focops reads up to {FORMAT}: update it"
-            )
-        hidden = description["hidden"]
-        if hidden is None and network is None:
-            raise UsageError(f"{folder} was trained with a network of its own; pass it: focops.load(path, network=…)")
-        network = network or MLP(tuple(hidden))
-        spec = Spec(description["obs_size"], description["action_size"], description["discrete"], (), None)
-        template = jax.eval_shape(lambda: core_policy.init(jax.random.key(0), network, spec, 0.0))
-        stats_template = jax.eval_shape(lambda: normalize.init(spec.obs_size))
-        values = {keystr: jnp.asarray(arrays[keystr]) for keystr in arrays}
-        leaves = []
-        for key_path, leaf in _leaves(template, stats_template):
-            value = values[jax.tree_util.keystr(key_path)]
-            if value.shape != leaf.shape:
-                raise ValueError(f"{jax.tree_util.keystr(key_path)} is {value.shape}, should be {leaf.shape}")
-            leaves.append(value)
-    except UsageError:
-        raise
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as problem:
-        raise UsageError(f"{folder} is damaged or not a policy ({problem}); take another copy of the run") from problem
-    structure = jax.tree_util.tree_structure((template, stats_template))
-    params, stats = jax.tree_util.tree_unflatten(structure, leaves)
-    return Policy(network, params, stats, description)
+    with checkpoint.explained(f"could not read the policy {file}"):
+        data = file.read_bytes()
+    arrays, meta = checkpoint.deserialize(data, str(file), "policy")
+    described = _described(meta, file)
+    hidden = described["hidden"]
+    if hidden is None and network is None:
+        raise UsageError(f"{file} was trained with a network of its own; pass it: focops.load(path, network=…)")
+    network = network or MLP(tuple(hidden))
+    spec = Spec(described["obs_size"], described["action_size"], described["discrete"], (), None)
+    templates = jax.eval_shape(
+        lambda: (core_policy.init(jax.random.key(0), network, spec, 0.0), normalize.init(spec.obs_size))
+    )
+    leaves = []
+    for key_path, leaf in _leaves(*templates):
+        name = jax.tree_util.keystr(key_path)
+        value = arrays.get(name)
+        if value is None or value.shape != leaf.shape or value.dtype != leaf.dtype:
+            found = "nothing" if value is None else f"{value.dtype}{list(value.shape)}"
+            raise UsageError(f"{file} does not fit its network: {name} is {found}, not {leaf.dtype}{list(leaf.shape)}")
+        leaves.append(jnp.asarray(value))
+    params, stats = jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(templates), leaves)
+    return Policy(network, params, stats, described)
+
+
+def _described(meta: Any, file: Path) -> dict[str, Any]:
+    """A policy's description with every value of the kind it should be: the file may be anybody's."""
+    described = meta.get("policy") if isinstance(meta, dict) else None
+    if not isinstance(described, dict) or described.keys() != set(_DESCRIBED):
+        raise UsageError(f"{file} is not a focops policy")
+    size = described["action_size"]
+    whole = lambda x: isinstance(x, int) and not isinstance(x, bool) and 0 < x < 2**31
+    wholes = lambda x: isinstance(x, list) and all(map(whole, x))
+    number = lambda x: isinstance(x, int | float) and not math.isnan(x)
+    bound = lambda x: x is None or (isinstance(x, list) and len(x) == size and all(map(number, x)))
+    checks = {
+        "obs_size": whole, "action_size": whole, "discrete": lambda x: isinstance(x, bool),
+        "action_low": bound, "action_high": bound, "hidden": lambda x: x is None or wholes(x),
+    }  # fmt: skip
+    for name, fits in checks.items():
+        if not fits(described[name]):
+            raise UsageError(f"{file} is damaged or not a policy: its {name} is {described[name]!r}")
+    return described
 
 
 def _leaves(params: Any, stats: Any) -> list[tuple[Any, Any]]:

@@ -43,7 +43,9 @@ class Collector:
         self._act = actor(network)
         self._noise = jax.jit(lambda key: policy.noise(key, spec, (steps, num)))
         shape = (steps, num)
-        self._buffer = Rollout(
+        self.collected = 0
+        """Steps of `batch` that are of the batch now being collected, or collected last."""
+        self.batch = Rollout(
             obs=np.zeros((*shape, spec.obs_size), np.float32),
             action=np.zeros(shape, np.int32) if spec.discrete else np.zeros((*shape, spec.action_size), np.float32),
             reward=np.zeros(shape, np.float32),
@@ -59,7 +61,8 @@ class Collector:
         self, key: Key[Array, ""], params: Params, stats: normalize.RunningStats, progress: float
     ) -> tuple[Rollout, normalize.RunningStats]:
         """One batch. Its `next_obs` are raw: `stats` as they are at the end of the batch normalise them."""
-        env, buffer, noise = self.env, self._buffer, np.asarray(self._noise(key))
+        env, buffer, noise = self.env, self.batch, np.asarray(self._noise(key))
+        self.collected = 0
         if self.fresh_episodes:
             env.restart()
             self.episodes.restart()
@@ -71,6 +74,7 @@ class Collector:
             buffer.reward[t], buffer.cost[t] = step.reward, step.cost
             buffer.terminated[t], buffer.truncated[t] = step.terminated, step.truncated
             buffer.next_obs[t] = step.next_obs
+            self.collected = t + 1
         self.episodes.add(buffer)
         return buffer._replace(progress=np.float32(progress)), stats
 
@@ -88,9 +92,9 @@ class EpisodeBook:
         """(length, reward, m discounted costs, m undiscounted costs) of each."""
         self.finished = 0
 
-    def restart(self) -> None:
-        """Every environment starts a new episode."""
-        self._running[:] = 0
+    def restart(self, which: np.ndarray | slice = slice(None)) -> None:
+        """Those environments start a new episode."""
+        self._running[which] = 0
 
     def add(self, rollout: Rollout) -> None:
         """Enter a batch [T, E]."""

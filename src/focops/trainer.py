@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,16 +10,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from focops import envs
+from focops import envs, finite
 from focops.algorithms import ALGORITHMS
 from focops.config import TrainConfig, validate
 from focops.core import normalize
 from focops.core.types import Params, Rollout, VectorEnv
-from focops.errors import UsageError
+from focops.errors import RunError, UsageError
 from focops.policy import save_policy
 from focops.rollout import Collector
 
 Record = dict[str, Any]
+Arrays = dict[str, np.ndarray]
+
+_NETWORKS = re.compile(r"learner\[0\].*\.(policy|value|cost_value)(?=[.\[]|$)|learner\[1\]")
+"""The names of networks' parameters and of the normaliser among `arrays`."""
 
 
 def configure_jax() -> None:
@@ -40,6 +45,7 @@ class Trainer:
         self.env = env or envs.make(
             config.task, config.num_envs, limits=config.cost_limit, discounts=config.cost_discount,
             threads=config.threads or os.cpu_count() or 1, stagger=not config.fresh_episodes,
+            timeout=config.env_timeout,
         )  # fmt: skip
         self.spec = self.env.spec
         constraints = self.spec.constraints
@@ -59,20 +65,40 @@ class Trainer:
         self.iteration = 0
         self.env.reset(config.seed)
         self.collector = Collector(self.env, self.network, config.batch_size // config.num_envs, config.fresh_episodes)
-        self._learn = jax.jit(self._learn_impl, donate_argnums=1)
+        self._rejected: Any = None
+        self._learn = jax.jit(self._learn_impl)
+        self._rest()
 
     def _learn_impl(self, key: Any, state: Any, stats: normalize.RunningStats, rollout: Rollout, config: Any) -> Any:
-        rollout = rollout._replace(next_obs=normalize.apply(stats, jnp.asarray(rollout.next_obs)))
-        return self.algorithm.update(key, state, rollout, config)
+        normal = rollout._replace(next_obs=normalize.apply(stats, jnp.asarray(rollout.next_obs)))
+        new, info = self.algorithm.update(key, state, normal, config)
+        return new, info, finite.all_finite((rollout, stats)) & finite.still_finite(new, state)
 
     def iterate(self) -> Record:
-        """Collect a batch, update once, report."""
+        """Collect a batch, update once, report. On RunError `arrays` are still those of the last good iteration."""
         act_key, update_key = jax.random.split(jax.random.fold_in(self.key, self.iteration + 1))
         progress = self.iteration / self.config.iterations
-        rollout, self.stats = self.collector.collect(act_key, self.state.policy, self.stats, progress)
-        self.state, info = self._learn(update_key, self.state, self.stats, rollout, self.algo_config)
+        rollout, stats = self.collector.collect(act_key, self.state.policy, self.stats, progress)
+        state, *report = self._learn(update_key, self.state, stats, rollout, self.algo_config)
+        info, good = jax.device_get(report)
+        if not good:
+            self._rejected = (state, stats)
+            raise RunError(finite.first_fault(rollout, (self.state, self.stats), self._rejected))
+        self.state, self.stats = state, stats
         self.iteration += 1
-        return self._record(jax.device_get(info))
+        self._rest()
+        return self._record(info)
+
+    def cut_episodes(self) -> None:
+        """Start a new episode in every environment; those that are cut are not counted."""
+        self.env.restart()
+        self.collector.episodes.restart()
+        self._rest()
+
+    def _rest(self) -> None:
+        """Note what the environments are between two iterations: one that fails leaves them somewhere in between."""
+        env = {f"env/{k}": v for k, v in self.env.state().items()}
+        self._resting = env | {f"episodes/{k}": v for k, v in self.collector.episodes.state().items()}
 
     def _record(self, info: Any) -> Record:
         config, book = self.config, self.collector.episodes
@@ -102,33 +128,54 @@ class Trainer:
             record["trust_region"] = self.algo_config.trust_region
         return {k: float(v) if isinstance(v, np.floating) else v for k, v in record.items()}
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Everything the run is, as named arrays."""
-        learner = _named((self.state, self.stats))
-        env = {f"env/{k}": v for k, v in self.env.state().items()}
-        episodes = {f"episodes/{k}": v for k, v in self.collector.episodes.state().items()}
-        return {**learner, **env, **episodes, "iteration": np.array(self.iteration)}
+    def arrays(self) -> Arrays:
+        """Everything the run is after its last good iteration, as named arrays."""
+        resting = {k: np.asarray(v) for k, v in self._resting.items()}
+        return {**_named((self.state, self.stats)), **resting, "iteration": np.array(self.iteration)}
 
-    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+    def restore(self, arrays: Arrays) -> None:
         """Go on from `arrays`."""
         part = lambda prefix: {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
         self.state, self.stats = _fill((self.state, self.stats), arrays)
         self.env.restore(part("env/"))
         self.collector.episodes.restore(part("episodes/"))
+        self.collector.episodes.restart(self.env.age == 0)  # episodes that could not be gone on with
         self.iteration = int(arrays["iteration"])
+        self._rest()
+
+    def start_from(self, arrays: Arrays, source: str) -> None:
+        """Take over the networks and the normaliser of another run's `arrays`, and nothing else; critics that one of
+        the two does not have start afresh."""
+        mine = _named((self.state, self.stats))
+        taken = {k: v for k, v in arrays.items() if k in mine and _NETWORKS.match(k)}
+        for name, value in mine.items():
+            if name not in taken and re.match(r"learner(\[0\]\.policy[.\[]|\[1\])", name):
+                raise UsageError(f"{source} has another kind of network or action than {self.config.task}: no {name}")
+            if name in taken and taken[name].shape != value.shape:
+                raise UsageError(
+                    f"{source} does not fit {self.config.task}: {name} is {list(taken[name].shape)} there and"
+                    f" {list(value.shape)} here. Start from a run with the same observations, actions and networks"
+                )
+        self.state, self.stats = _fill((self.state, self.stats), mine | taken)
+
+    def evidence(self) -> Arrays:
+        """What a failed iteration leaves to look at: the last good state, the batch, and the state it rejected."""
+        batch = {f"rollout/{k}": np.asarray(v) for k, v in self.collector.batch._asdict().items()}
+        rejected = {} if self._rejected is None else _named(self._rejected, "rejected")
+        return {**self.arrays(), **batch, **rejected, "rollout/steps": np.array(self.collector.collected)}
 
     def save_policy(self, folder: Path) -> None:
         """Write the policy on its own, for `focops.load`."""
         hidden = None if self.algo_config.network else self.algo_config.hidden
-        save_policy(folder, self.state.policy, self.stats, self.spec, hidden, self.config.task)
+        save_policy(folder, self.state.policy, self.stats, self.spec, hidden, self.config.task, self.iteration)
 
 
-def _named(tree: Params) -> dict[str, np.ndarray]:
+def _named(tree: Params, prefix: str = "learner") -> Arrays:
     leaves = jax.tree_util.tree_leaves_with_path(tree)
-    return {"learner" + jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
+    return {prefix + jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
 
 
-def _fill(tree: Params, arrays: dict[str, np.ndarray]) -> Params:
+def _fill(tree: Params, arrays: Arrays) -> Params:
     """`tree` with its leaves replaced by the arrays of their names."""
     paths, structure = jax.tree_util.tree_flatten_with_path(tree)
     leaves = []

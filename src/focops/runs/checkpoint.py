@@ -9,6 +9,7 @@ import hashlib
 import json
 import re
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 import safetensors.numpy
 from safetensors import SafetensorError
 
-from focops.errors import UsageError
+from focops.errors import RunError
 from focops.runs.files import write_atomically
 
 FORMAT = 1
@@ -29,7 +30,7 @@ Arrays = dict[str, np.ndarray]
 Meta = dict[str, Any]
 
 
-class CheckpointError(UsageError):
+class CheckpointError(RunError):
     """A checkpoint that cannot be written or must not be loaded."""
 
 
@@ -45,23 +46,17 @@ def save(folder: Path, number: int, arrays: Arrays, meta: Meta) -> Path:
     """
     path = folder / f"{number:08d}.safetensors"
     data = serialize(arrays, meta)
-    try:
+    with explained(f"could not write the checkpoint {path}", ". Earlier checkpoints are untouched"):
         folder.mkdir(parents=True, exist_ok=True)
         write_atomically(path, data)
-    except OSError as error:
-        raise CheckpointError(
-            f"could not write the checkpoint {path}: {error.strerror or error}. Earlier checkpoints are untouched"
-        ) from error
     _tidy(folder, number)
     return path
 
 
 def load(path: Path) -> tuple[Arrays, Meta]:
     """The arrays and meta of one file; CheckpointError says what is wrong with it."""
-    try:
+    with explained(f"could not read the checkpoint {path}"):
         data = path.read_bytes()
-    except OSError as error:
-        raise CheckpointError(f"could not read the checkpoint {path}: {error.strerror or error}") from error
     return deserialize(data, str(path))
 
 
@@ -93,8 +88,8 @@ def serialize(arrays: Arrays, meta: Meta) -> bytes:
     return data.replace(_NO_DIGEST.encode(), hashlib.sha256(data).hexdigest().encode(), 1)
 
 
-def deserialize(data: bytes, name: str) -> tuple[Arrays, Meta]:
-    """Inverse of `serialize`; `name` is what messages call the data."""
+def deserialize(data: bytes, name: str, kind: str = "checkpoint") -> tuple[Arrays, Meta]:
+    """Inverse of `serialize`; `name` is what messages call the data, `kind` what it should be."""
     damaged = f"{name} is damaged"
     try:
         size = int.from_bytes(data[:8], "little")
@@ -102,7 +97,7 @@ def deserialize(data: bytes, name: str) -> tuple[Arrays, Meta]:
         header = json.loads(metadata["focops"])
         version, digest = header["format"], header["sha256"]
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise CheckpointError(f"{name} is not a focops checkpoint, or is damaged at its head") from None
+        raise CheckpointError(f"{name} is not a focops {kind}, or is damaged at its head") from None
     if version != FORMAT:
         raise CheckpointError(
             f"{name} has format {version!r}; this focops reads format {FORMAT}. Use the version that wrote it"
@@ -116,6 +111,15 @@ def deserialize(data: bytes, name: str) -> tuple[Arrays, Meta]:
         return {key: np.array(array) for key, array in safetensors.numpy.load(data).items()}, header["meta"]
     except (SafetensorError, KeyError, ValueError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{damaged}: {error}") from None
+
+
+@contextlib.contextmanager
+def explained(what: str, then: str = "") -> Iterator[None]:
+    """Turn the system's refusal into a CheckpointError."""
+    try:
+        yield
+    except OSError as error:
+        raise CheckpointError(f"{what}: {error.strerror or error}{then}") from error
 
 
 def _numbered(folder: Path) -> list[tuple[int, Path]]:

@@ -102,12 +102,28 @@ class RunDirectory:
         """The run's config as it was trained, `out` being where it lies now."""
         return dataclasses.replace(config_from_json(self._read(self.config_file)), out=self.path)
 
-    def write_config(self, config: TrainConfig, versions: dict[str, str] | None = None) -> None:
-        """Write config.json with the versions of all that decides a run's numbers; those it began with are kept."""
+    def write_config(
+        self, config: TrainConfig, versions: dict[str, str] | None = None, changes: list[dict[str, Any]] | None = None
+    ) -> None:
+        """Write config.json with the versions of all that decides a run's numbers (those it began with are kept), and
+        what was changed on the way."""
         if versions is None:
             versions = self.versions if self.config_file.exists() else current_versions()
+        extra = {"versions": versions} | ({"changes": changes} if changes else {})
         with _explained(self.config_file, "write"):
-            write_json(self.config_file, config_to_json(config) | {"versions": versions})
+            write_json(self.config_file, config_to_json(config) | extra)
+
+    def record_change(self, config: TrainConfig, iteration: int) -> None:
+        """Make `config` the run's from `iteration` on, and note what it changes."""
+        old, new = _flat(config_to_json(self.config)), _flat(config_to_json(config))
+        changed = {name: {"from": old[name], "to": new[name]} for name in new if old[name] != new[name]}
+        if changed:
+            self.write_config(config, changes=[*self.changes, {"iteration": iteration, **changed}])
+
+    @property
+    def changes(self) -> list[dict[str, Any]]:
+        """What was changed on resuming, and at which iteration; config.json holds the values since then."""
+        return self._read(self.config_file).get("changes", [])
 
     @property
     def versions(self) -> dict[str, str]:
@@ -187,6 +203,12 @@ def current_versions() -> dict[str, str]:
         with contextlib.suppress(metadata.PackageNotFoundError):
             found[package] = metadata.version(package)
     return found
+
+
+def _flat(config: dict[str, Any]) -> dict[str, Any]:
+    """Names with dots for the algorithm's own."""
+    algo = {f"algo.{name}": value for name, value in config["algo"].items()}
+    return {name: value for name, value in config.items() if name != "algo"} | algo
 
 
 @contextlib.contextmanager

@@ -80,6 +80,7 @@ def resume(options: ResumeOptions) -> int:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(f"{base / 'grid.json'} is damaged: {error}; resume its runs one by one") from None
     extra = ["--wandb"] * options.wandb + (["--steps", str(options.steps)] if options.steps else [])
+    extra += [word for name, value in options.changes.items() for word in (f"--algo.{name}", value)]
     threads = 1
     for job in jobs:
         run = RunDirectory(job.directory)

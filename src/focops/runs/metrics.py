@@ -10,7 +10,7 @@ import warnings
 from pathlib import Path
 from typing import Any, Protocol
 
-from focops.errors import UsageError
+from focops.errors import RunError, UsageError
 from focops.runs.files import jsonable, write_atomically
 
 FLUSH_SECONDS = 10
@@ -169,6 +169,6 @@ def _explained(path: Path, action: Any) -> Any:
     try:
         return action()
     except OSError as error:
-        raise UsageError(
+        raise RunError(
             f"could not write {path}: {error.strerror or error}. Mend that, then `focops resume {path.parent}` goes on"
         ) from error

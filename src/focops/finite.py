@@ -1,0 +1,46 @@
+"""No silent NaN: one check inside the compiled update; when it fails, who produced the first bad number, and where."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool
+
+from focops.core.types import Rollout
+
+_ORDER = (
+    ("environment", "obs"), ("learner", "action"), ("environment", "reward"), ("environment", "cost"),
+    ("environment", "next_obs"),
+)  # fmt: skip
+"""Who makes what, in the order in which a step makes it."""
+
+
+def all_finite(tree: Any) -> Bool[Array, ""]:
+    """Whether every number is finite."""
+    return jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(tree)]))
+
+
+def still_finite(new: Any, old: Any) -> Bool[Array, ""]:
+    """Whether every number is finite, or an infinity that stood there before (as "no time limit" does)."""
+    return jnp.all(jnp.stack(jax.tree.leaves(jax.tree.map(lambda x, y: jnp.all(jnp.isfinite(x) | (x == y)), new, old))))
+
+
+def first_fault(rollout: Rollout, old: Any, new: Any) -> str:
+    """What is wrong where these say that something is: `new` is what the update made of `old`."""
+    found = []
+    for order, (who, name) in enumerate(_ORDER):
+        array = np.asarray(getattr(rollout, name))
+        bad = np.argwhere(~np.isfinite(array))
+        if bad.size:
+            t, e = map(int, bad[0][:2])
+            found.append((t, order, f"the {who} produced {array[tuple(bad[0])]} in {name}, step {t}, environment {e}"))
+    if found:
+        return min(found)[2]
+    for (path, leaf), before in zip(jax.tree_util.tree_leaves_with_path(new), jax.tree.leaves(old), strict=True):
+        array = np.asarray(leaf)
+        bad = np.argwhere(~np.isfinite(array) & (array != np.asarray(before)))
+        if len(bad):
+            name = jax.tree_util.keystr(path).removeprefix(".")
+            return f"the learner produced {array[tuple(bad[0])]} in {name}, index {tuple(map(int, bad[0]))}"
+    raise AssertionError("every number is finite")
