@@ -36,8 +36,8 @@ def trained(name: str, limits: tuple[float, ...], iterations: int, discount: flo
 
 def values(trainer: Trainer, states: int) -> tuple[np.ndarray, np.ndarray]:
     obs = normalize.apply(trainer.stats, jnp.eye(states))
-    value = trainer.network.apply(trainer.state.value, obs)[:, 0]
-    cost = jax.vmap(lambda p: trainer.network.apply(p, obs)[:, 0])(trainer.state.cost_value)
+    value = trainer.network.apply(trainer.state.critics.value, obs)[:, 0]
+    cost = jax.vmap(lambda p: trainer.network.apply(p, obs)[:, 0])(trainer.state.critics.cost_value)
     return np.asarray(value), np.asarray(cost[0])
 
 

@@ -9,8 +9,9 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 from focops.algorithms import focops
-from focops.core import policy
+from focops.core import critics, policy
 from focops.core.distributions import Categorical
+from focops.core.estimate import Batch, estimate
 from focops.core.networks import MLP
 from focops.core.spec import Constraint, Spec
 from focops.core.types import Rollout
@@ -35,7 +36,7 @@ def samples(discrete: bool, n: int = 40, seed: int = 0):
     old = jax.tree.map(lambda x: jnp.broadcast_to(x, (n, 3)), old)
     action = old.sample(policy.noise(jax.random.key(1), s, (n,)))
     normal = lambda *shape: jnp.asarray(rng.normal(size=shape), jnp.float32)
-    batch = focops.Batch(obs, action, old, old.log_prob(action), normal(n), normal(n, 2), normal(n), normal(n, 2))
+    batch = Batch(obs, action, old, old.log_prob(action), normal(n), normal(n, 2), normal(n), normal(n, 2))
     return theta, batch
 
 
@@ -102,7 +103,7 @@ def test_enough_steps_on_the_loss_reach_the_projection_of_the_optimal_policy():
     action = jnp.asarray(index[:, 1])
     value = lambda x: jnp.asarray(x[index[:, 0], index[:, 1]], jnp.float32)
     n = len(index)
-    batch = focops.Batch(
+    batch = Batch(
         one_hot, action, old, old.log_prob(action), value(advantage), value(cost_advantage)[:, None],
         jnp.zeros(n), jnp.zeros((n, 1)),
     )  # fmt: skip
@@ -168,7 +169,7 @@ def test_an_epoch_that_leaves_the_trust_region_is_the_last():
 def test_without_a_multiplier_and_with_a_large_temperature_the_step_vanishes():
     config = dataclasses.replace(CONFIG, temperature=1e9, nu_rate=0.0)
     state = focops.init(jax.random.key(0), spec(False), config)
-    _, batch, _ = focops.estimate(state, rollout(False), config)
+    _, batch, _ = estimate(state.critics, state.policy, rollout(False), config)
     gradient = jax.grad(focops.policy_loss)(state.policy, batch, jnp.zeros(2), config)
     assert max(float(jnp.abs(g).max()) for g in jax.tree.leaves(gradient)) < 1e-6
 
@@ -178,12 +179,12 @@ def test_critics_learn_their_own_targets():
         CONFIG, hidden=(64, 64), epochs=300, value_l2=0.0, value_rate=3e-3, cost_value_rate=3e-3, early_stop=False
     )
     state, new, _, batch = do_update(config)
-    _, samples, _ = focops.estimate(state, batch, config)
+    _, samples, _ = estimate(state.critics, state.policy, batch, config)
     net, obs = MLP((64, 64)), batch.obs.reshape(-1, 5)
     before = np.var(samples.target)
-    assert np.mean((net.apply(new.value, obs)[:, 0] - samples.target) ** 2) < 0.5 * before
+    assert np.mean((net.apply(new.critics.value, obs)[:, 0] - samples.target) ** 2) < 0.5 * before
     for i in range(2):
-        critic = jax.tree.map(lambda p, i=i: p[i], new.cost_value)
+        critic = jax.tree.map(lambda p, i=i: p[i], new.critics.cost_value)
         error = np.mean((net.apply(critic, obs)[:, 0] - samples.cost_target[:, i]) ** 2)
         assert error < 0.5 * np.var(samples.cost_target[:, i])
 
@@ -192,10 +193,10 @@ def test_a_critics_gradient_does_not_see_the_other_critics():
     state = focops.init(jax.random.key(0), spec(False), CONFIG)
     obs = jax.random.normal(jax.random.key(1), (20, 5))
     target = jax.random.normal(jax.random.key(2), (20, 2))
-    together = jax.grad(focops.cost_value_loss)(state.cost_value, obs, target, CONFIG)
+    together = jax.grad(critics.cost_value_loss)(state.critics.cost_value, obs, target, CONFIG)
     for i in range(2):
-        alone = jax.grad(focops.value_loss)(
-            jax.tree.map(lambda p, i=i: p[i], state.cost_value), obs, target[:, i], CONFIG
+        alone = jax.grad(critics.value_loss)(
+            jax.tree.map(lambda p, i=i: p[i], state.critics.cost_value), obs, target[:, i], CONFIG
         )
         jax.tree.map(lambda a, b, i=i: np.testing.assert_allclose(a[i], b, atol=1e-6), together, alone)
 
@@ -203,7 +204,7 @@ def test_a_critics_gradient_does_not_see_the_other_critics():
 def test_learning_rates_fall_to_zero_and_the_multipliers_does_not():
     _, _, info, _ = do_update(dataclasses.replace(CONFIG, limits=(0.0, 0.0)))
     state, end, last, _ = do_update(dataclasses.replace(CONFIG, limits=(0.0, 0.0)), progress=jnp.float32(1.0))
-    moved = jax.tree.map(lambda a, b: float(jnp.abs(a - b).max()), (end.policy, end.value), (state.policy, state.value))
+    moved = jax.tree.map(lambda a, b: float(jnp.abs(a - b).max()), (end.policy, end.critics.value), (state.policy, state.critics.value))
     assert max(jax.tree.leaves(moved)) == 0.0
     np.testing.assert_allclose(last.nu, info.nu)
     assert (np.asarray(last.nu) > 0).all()
@@ -218,10 +219,10 @@ def test_the_multiplier_moves_before_the_policy_by_the_estimated_cost_return():
 def test_a_time_limit_is_valued_or_is_an_end_as_asked():
     state = focops.init(jax.random.key(0), spec(False), CONFIG)
     bias = 100.0
-    last = state.value[-1]
-    state = state._replace(value=[*state.value[:-1], last._replace(bias=last.bias + bias)])
+    *first, last = state.critics.value
+    critics = state.critics._replace(value=[*first, last._replace(bias=last.bias + bias)])
     at_limit = np.asarray(rollout(False).truncated).reshape(-1)
-    target = lambda config: np.asarray(focops.estimate(state, rollout(False), config)[1].target)[at_limit]
+    target = lambda config: np.asarray(estimate(critics, state.policy, rollout(False), config)[1].target)[at_limit]
     valued = target(CONFIG)
     ended = target(dataclasses.replace(CONFIG, bootstrap_time_limit=False))
     np.testing.assert_allclose(valued - ended, CONFIG.discount * bias, rtol=0.05)

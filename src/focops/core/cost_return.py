@@ -145,6 +145,11 @@ def life_table(state: State, discount: Float[Array, "m"]) -> Float[Array, "m K"]
     return jax.vmap(one)(discount)
 
 
+def discounted_length(state: State, discount: Float[Array, "m"]) -> Float[Array, "m"]:
+    """E[Σ_t γ^t] over an episode: between 1 and 1/(1 − γ); the mean length at γ = 1."""
+    return jnp.sum(life_table(state, discount), -1)
+
+
 def of_finished_episodes(
     rollout: Rollout, discount: Float[Array, "m"], time_limit: Float[Array, ""]
 ) -> tuple[Float[Array, "m"], Int[Array, ""]]:

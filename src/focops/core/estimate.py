@@ -1,0 +1,77 @@
+"""From a batch of trajectories to what every algorithm learns from: J_C, advantages, critics' targets."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from focops.core import cost_return, policy
+from focops.core.advantages import gae, standardize
+from focops.core.base import Config, network
+from focops.core.critics import Critics, cost_value, value
+from focops.core.distributions import Distribution
+from focops.core.types import Params, Rollout
+
+
+class Batch(NamedTuple):
+    """Samples of one policy; N of them, or a minibatch."""
+
+    obs: Float[Array, "N O"]
+    action: Float[Array, "N A"] | Int[Array, "N"]
+    old: Distribution
+    old_log_prob: Float[Array, "N"]
+    advantage: Float[Array, "N"]
+    cost_advantage: Float[Array, "N m"]
+    target: Float[Array, "N"]
+    cost_target: Float[Array, "N m"]
+
+
+class CostEstimate(NamedTuple):
+    """Where the policy stands with its constraints, and how far a step moves it."""
+
+    cost_return: Float[Array, "m"]
+    """J_C(π_k)."""
+    worth: Float[Array, "m"]
+    """J_C(π) − J_C(π_k) per unit of E[ratio·Â_C]: the mean discounted length of an episode times Â_C's deviation."""
+
+
+def estimate(critics: Critics, theta: Params, rollout: Rollout, config: Config) -> tuple[Critics, Batch, CostEstimate]:
+    """J_C, advantages and critics' targets of a batch of trajectories, flattened to N = T·E samples."""
+    discounts = jnp.array(config.cost_discounts)
+    over = rollout.terminated if config.bootstrap_time_limit else rollout.terminated | rollout.truncated
+    ended = rollout.terminated | rollout.truncated
+
+    v = value(critics.value, rollout.obs, config)
+    next_v = value(critics.value, rollout.next_obs, config)
+    advantage = gae(rollout.reward, v, next_v, ~over, ended, config.discount, config.gae)
+    v_c = cost_value(critics.cost_value, rollout.obs, config)
+    next_v_c = cost_value(critics.cost_value, rollout.next_obs, config)
+    # an undiscounted sum is finite only because the time limit ends it
+    over_i = over | (rollout.truncated & (discounts == 1.0)[:, None, None])
+    cost_advantage = jax.vmap(gae, (-1, 0, 0, 0, None, 0, None))(
+        rollout.cost, v_c, next_v_c, ~over_i, ended, discounts, config.cost_gae
+    )
+
+    estimator = cost_return.remember_starts(critics.cost_return, rollout)
+    start_v_c = cost_value(critics.cost_value, estimator.starts, config)
+    estimator, j_c = cost_return.estimate(estimator, rollout, v_c, next_v_c, start_v_c, discounts)
+    if config.cost_estimator == "episodes":
+        published, finished = cost_return.of_finished_episodes(rollout, discounts, estimator.time_limit)
+        j_c = jnp.where(finished > 0, published, j_c)
+    worth = cost_return.discounted_length(estimator, discounts) * jnp.std(cost_advantage, (1, 2))
+
+    flat = lambda x: x.reshape(-1, *x.shape[2:])
+    obs, action = flat(rollout.obs), flat(rollout.action)
+    old = policy.distribution(network(config), theta, obs)
+    # one row per sample, so that a minibatch is a plain slice
+    old = jax.tree.map(lambda x: jnp.broadcast_to(x, (obs.shape[0], x.shape[-1])), old)
+    batch = Batch(
+        obs, action, old,
+        old_log_prob=old.log_prob(action),
+        advantage=standardize(flat(advantage)),
+        cost_advantage=jax.vmap(lambda a: standardize(flat(a)), out_axes=-1)(cost_advantage),
+        target=flat(advantage + v),
+        cost_target=jax.vmap(flat, out_axes=-1)(cost_advantage + v_c),
+    )  # fmt: skip
+    return critics._replace(cost_return=estimator), batch, CostEstimate(j_c, worth)

@@ -1,0 +1,97 @@
+"""What the first-order algorithms share: Adam on a policy loss and on the critics', minibatch by minibatch."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key
+
+from focops.core import base, critics, policy, sgd
+from focops.core.base import network
+from focops.core.config import pytree_config, static
+from focops.core.critics import Critics
+from focops.core.estimate import Batch
+from focops.core.spec import Spec
+from focops.core.types import Params
+
+
+@pytree_config
+class Config(base.Config):
+    """Defaults: Table 3 of the FOCOPS paper, the same for PPO, PPO-L and FOCOPS."""
+
+    policy_rate: float = 3e-4
+    """α_π: learning rate of the policy, annealed linearly to 0. > 0."""
+    max_grad_norm: float = 40.0
+    """Clip of the policy gradient's norm (in the authors' program, not in the paper); `inf` for none. > 0."""
+    epochs: int = static(10)
+    """K: passes over each batch, unless the KL ends them. ≥ 1."""
+    minibatch_size: int = static(64)
+    """B: samples per gradient step; must divide the batch. ≥ 1."""
+
+
+class State(NamedTuple):
+    """All that is learned, and what learning remembers."""
+
+    policy: policy.PolicyParams
+    policy_adam: Any
+    critics: Critics
+    nu: Float[Array, "m"]
+    """Multipliers; zeros where the algorithm has none."""
+
+
+class Info(NamedTuple):
+    """What one update did."""
+
+    cost_return: Float[Array, "m"]
+    nu: Float[Array, "m"]
+    kl: Float[Array, ""]
+    epochs: Int[Array, ""]
+    entropy: Float[Array, ""]
+    value_loss: Float[Array, ""]
+    cost_value_loss: Float[Array, "m"]
+
+
+def init(key: Key[Array, ""], spec: Spec, config: Config, nu: Float[Array, ""] | float = 0.0) -> State:
+    policy_key, value_key, cost_key = jax.random.split(key, 3)
+    theta = policy.init(policy_key, network(config), spec, config.init_log_std)
+    learned = critics.init(value_key, cost_key, spec, config)
+    return State(theta, sgd.ADAM.init(theta), learned, jnp.full(len(spec.constraints), nu, jnp.float32))
+
+
+def improve(
+    key: Key[Array, ""],
+    state: State,
+    batch: Batch,
+    policy_loss: Callable[[Params, Batch], Float[Array, ""]],
+    max_kl: Float[Array, ""] | float,
+    progress: Float[Array, ""],
+    config: Config,
+) -> tuple[State, Int[Array, ""], Float[Array, ""]]:
+    """K epochs of minibatch steps on `policy_loss` and on the critics' losses, or fewer once the mean KL(new‖old) is
+    beyond `max_kl` after an epoch. Returns the state, the epochs used and that KL."""
+    annealed = 1.0 - progress
+
+    def minibatch_step(state: State, minibatch: Batch) -> State:
+        learned = critics.step(state.critics, minibatch.obs, minibatch.target, minibatch.cost_target, annealed, config)
+        gradient = sgd.clip_norm(jax.grad(policy_loss)(state.policy, minibatch), config.max_grad_norm)
+        theta, adam = sgd.descend(state.policy, state.policy_adam, gradient, annealed * config.policy_rate)
+        return state._replace(policy=theta, policy_adam=adam, critics=learned)
+
+    def mean_kl(state: State) -> Float[Array, ""]:
+        return jnp.mean(policy.distribution(network(config), state.policy, batch.obs).kl(batch.old))
+
+    return sgd.epochs(key, state, batch, minibatch_step, mean_kl, max_kl, config.epochs, config.minibatch_size)
+
+
+def report(
+    state: State,
+    batch: Batch,
+    cost_return: Float[Array, "m"],
+    epochs: Int[Array, ""],
+    kl: Float[Array, ""],
+    config: Config,
+) -> Info:
+    """What the update did, of its last state."""
+    losses = critics.errors(state.critics, batch.obs, batch.target, batch.cost_target, config)
+    return Info(cost_return, state.nu, kl, epochs, jnp.mean(batch.old.entropy()), *losses)
