@@ -104,6 +104,19 @@ def test_every_sample_is_seen_once_per_epoch_in_a_new_order():
     assert not np.array_equal(np.concatenate(orders[:3]), np.concatenate(orders[3:6]))
 
 
+@pytest.mark.parametrize("size", [1, 2, 7, 64, 2048])
+def test_a_shuffle_is_a_permutation(size):
+    order = np.asarray(sgd.shuffle(jax.random.key(0), size))
+    np.testing.assert_array_equal(np.sort(order), np.arange(size))
+
+
+def test_a_shuffle_sends_every_sample_everywhere_equally_often():
+    orders = np.asarray(jax.vmap(lambda k: sgd.shuffle(k, 8))(jax.random.split(jax.random.key(0), 20_000)))
+    counts = np.array([np.bincount(orders[:, place], minlength=8) for place in range(8)])
+    # 2500 ± 47 each
+    np.testing.assert_allclose(counts, 2500, atol=5 * 47)
+
+
 def test_epochs_end_after_the_first_whole_one_that_exceeds_the_bound():
     divergence = lambda state: state[1] / 10.0
     (_, steps), used, last = sgd.epochs(

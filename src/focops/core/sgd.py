@@ -26,6 +26,20 @@ def descend(params: Any, adam: Any, gradient: Any, rate: Float[Array, ""] | floa
     return jax.tree.map(lambda p, d: p - rate * d, params, direction), adam
 
 
+def shuffle(key: Key[Array, ""], size: int) -> Int[Array, "size"]:
+    """A random order of `size` samples.
+
+    One sort of single words, random above and the index below: ten times faster on a CPU than the two sorts of pairs
+    of `jax.random.permutation`. Equal random parts (one pair in a batch of 2048) keep their order among themselves.
+    """
+    bits = max(1, (size - 1).bit_length())
+    if bits > 16:
+        return jax.random.permutation(key, size)
+    low = jnp.uint32(2**bits - 1)
+    words = (jax.random.bits(key, (size,), jnp.uint32) & ~low) | jnp.arange(size, dtype=jnp.uint32)
+    return (jnp.sort(words) & low).astype(jnp.int32)
+
+
 def epochs(
     key: Key[Array, ""],
     state: S,
@@ -47,7 +61,7 @@ def epochs(
     def epoch(carry):
         used, key, state, _ = carry
         key, shuffle_key = jax.random.split(key)
-        order = jax.random.permutation(shuffle_key, size)
+        order = shuffle(shuffle_key, size)
         minibatches = jax.tree.map(lambda x: x[order].reshape(-1, minibatch_size, *x.shape[1:]), batch)
         state, _ = jax.lax.scan(lambda s, minibatch: (step(s, minibatch), None), state, minibatches)
         return used + 1, key, state, divergence(state)
