@@ -13,14 +13,17 @@ from focops.envs.registration import register as _register
 from focops.errors import UsageError
 
 if TYPE_CHECKING:
+    from focops.evaluation import Evaluation, evaluate
     from focops.policy import Policy, load
     from focops.run import Run, resume, train
 
-__all__ = ["Constraint", "Policy", "Run", "Spec", "UsageError", "load", "resume", "train"]
+__all__ = ["Constraint", "Evaluation", "Policy", "Run", "Spec", "UsageError", "evaluate", "load", "resume", "train"]
 
 _HOMES = {
+    "Evaluation": "focops.evaluation",
     "Policy": "focops.policy",
     "Run": "focops.run",
+    "evaluate": "focops.evaluation",
     "load": "focops.policy",
     "resume": "focops.run",
     "train": "focops.run",

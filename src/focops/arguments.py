@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 
@@ -82,6 +82,28 @@ class ResumeOptions:
 
 
 @dataclass(frozen=True)
+class EvaluateOptions:
+    """Run a trained policy on episodes that training never saw: means with intervals, a verdict on each constraint."""
+
+    run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
+    """The directory that `focops train` made."""
+    episodes: Count = 100
+    """Episodes in all, shared out evenly among the seeds."""
+    seeds: str = "0"
+    """Seeds of the episodes, as 0..9 or 1,2,5; unseen in training whatever they are."""
+    deterministic: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Take the mean (most likely) actions instead of sampling them."""
+    protocol: Literal["paper"] | None = None
+    """paper: the paper's generalisation test, 10 episodes on each of 10 seeds; overrides --episodes and --seeds."""
+    confidence: float = 0.95
+    """Of the intervals, the bounds and the verdicts."""
+    json: Annotated[Path | None, _hint("FILE", "(default: RUN/evaluation.json)")] = None
+    """Where the result is written."""
+    threads: int = 1
+    """Threads for the physics; results do not depend on it."""
+
+
+@dataclass(frozen=True)
 class TrainArguments(TrainConfig):
     """Train a policy that keeps its costs within their limits.
 
@@ -142,6 +164,10 @@ def parse_resume(words: Sequence[str]) -> ResumeOptions:
     options = tyro.cli(ResumeOptions, args=rest, prog="focops resume")
     changes = {flag.removeprefix("--algo.").replace("-", "_"): value for flag, value in changed.items()}
     return dataclasses.replace(options, changes=changes)
+
+
+def parse_evaluate(words: Sequence[str]) -> EvaluateOptions:
+    return tyro.cli(EvaluateOptions, args=list(words), prog="focops evaluate")
 
 
 def check(options: Options) -> None:

@@ -1,4 +1,4 @@
-"""The command line: `focops train`, `focops resume`, `focops tasks`, `focops algos`.
+"""The command line: `focops train`, `focops resume`, `focops evaluate`, `focops tasks`, `focops algos`.
 
 Nothing heavy is imported before it is needed: the help and a misspelt command answer at once.
 """
@@ -21,6 +21,7 @@ focops: constrained reinforcement learning that keeps its costs within their lim
 
   focops train [TASK]      train a policy; HalfCheetahSpeed if no task is named
   focops resume RUN        go on with a run from its last checkpoint
+  focops evaluate RUN      run its policy on unseen episodes: intervals, verdicts
   focops tasks             the tasks that come with focops
   focops algos             the algorithms
 
@@ -102,6 +103,29 @@ def resume(words: list[str]) -> int:
     return _finish(result.summary, stopped, options.quiet)
 
 
+def evaluate(words: list[str]) -> int:
+    """`focops evaluate`: a policy on unseen episodes, as a table and as JSON."""
+    from focops import arguments, grid
+
+    options = arguments.parse_evaluate(words)
+    from rich.console import Console
+
+    from focops import evaluation
+    from focops.runs.evaluation_table import evaluation_table
+
+    how: dict[str, Any] = {"episodes": options.episodes, "seeds": grid.seeds(options.seeds)}
+    if options.protocol is not None:
+        how = evaluation.PROTOCOLS[options.protocol]
+    result = evaluation.evaluate(
+        options.run, deterministic=options.deterministic, confidence=options.confidence, threads=options.threads, **how
+    )
+    Console(highlight=False).print(evaluation_table(result))
+    file = options.json or options.run / "evaluation.json"
+    result.save(file)
+    print(f"\nwritten to {file}")
+    return 0
+
+
 def tasks(words: list[str]) -> int:
     """`focops tasks`: what can be trained without anything else."""
     from rich.console import Console
@@ -128,7 +152,13 @@ def algos(words: list[str]) -> int:
     return 0
 
 
-COMMANDS: dict[str, Callable[[list[str]], int]] = {"train": train, "resume": resume, "tasks": tasks, "algos": algos}
+COMMANDS: dict[str, Callable[[list[str]], int]] = {
+    "train": train,
+    "resume": resume,
+    "evaluate": evaluate,
+    "tasks": tasks,
+    "algos": algos,
+}
 
 
 def _finish(summary: dict[str, Any], stopped: list[int], quiet: bool) -> int:
@@ -144,9 +174,10 @@ def _finish(summary: dict[str, Any], stopped: list[int], quiet: bool) -> int:
         say("stopped", f"{where}. Go on with:  focops resume {summary['out']}")
         return 128 + stopped[0]
     if not quiet:
+        judged = f"focops evaluate {summary['out']}"
         longer = f"focops resume {summary['out']} --steps {2 * summary['steps']}"
         another = f"focops train {summary['task']} --seed {summary['seed'] + 1}"
-        Console(highlight=False).print(summary_text(summary, [longer, another]), soft_wrap=True)
+        Console(highlight=False).print(summary_text(summary, [judged, longer, another]), soft_wrap=True)
     return 0
 
 

@@ -89,6 +89,14 @@ def _options(word: Word) -> list[str]:
     return [seed for part in parts for seed in _seeds(part, word.owner)]
 
 
+def seeds(text: str) -> list[int]:
+    """0..3 or 0,2,5 as numbers."""
+    found = _options(Word(text, "--seeds"))
+    if not all(seed.isdecimal() for seed in found):
+        raise UsageError(f"--seeds is {text!r}; give whole numbers, as 0..9 or 1,2,5")
+    return [int(seed) for seed in found]
+
+
 def _seeds(part: str, flag: str) -> list[str]:
     """0..3 as 0 1 2 3."""
     match = _RANGE.fullmatch(part)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from focops.config import TrainConfig, default_config
+from focops.core.networks import Network
 from focops.core.spec import Constraint
 from focops.errors import RunError, UsageError
 from focops.policy import Policy, load
@@ -95,16 +96,17 @@ def resume(
     display: Display | None = None,
     wandb: bool = False,
     should_stop: Callable[[], bool] = lambda: False,
+    network: Network | None = None,
     **changes: Any,
 ) -> Run:
     """Go on with a run from its newest good checkpoint (from the start if it has none yet).
 
     `steps` is a new total; learning rates are then annealed over that total, so those of a finished run rise again.
-    `changes` are new values for the algorithm's numbers: focops.resume("cheetah", policy_rate=1e-4)
+    `changes` are new values for the algorithm's numbers: focops.resume("cheetah", policy_rate=1e-4). `network` is
+    needed only if the run used one of your own.
     """
     with RunDirectory.open(Path(path)) as directory:
-        before = directory.config
-        config = _changed(before, steps, changes)
+        config = _changed(directory.config_with(network), steps, changes)
         trainer = Trainer(config)
         newest = checkpoint.load_newest(directory.checkpoints)
         if newest is not None:

@@ -22,8 +22,8 @@ def config_to_json(config: TrainConfig) -> dict[str, Any]:
     return {"format": FORMAT} | _encode(config)
 
 
-def config_from_json(data: dict[str, Any]) -> TrainConfig:
-    """The config that `config_to_json` wrote; UsageError for anything else."""
+def config_from_json(data: dict[str, Any], network: Any = None) -> TrainConfig:
+    """The config that `config_to_json` wrote, with the network that it could not write; UsageError for all else."""
     if data.get("format") != FORMAT:
         raise UsageError(f"config.json has format {data.get('format')!r}; this focops reads format {FORMAT}")
     algorithm = data.get("algorithm")
@@ -33,12 +33,13 @@ def config_from_json(data: dict[str, Any]) -> TrainConfig:
     algo = fields.get("algo")
     if not isinstance(algo, dict):
         raise UsageError(f"config.json: algo is {algo!r}; it must be an object with the algorithm's hyper-parameters")
-    if algo.get("network") is not None:
+    if algo.get("network") is not None and network is None:
         raise UsageError(
             f"config.json: the run used a network given in Python, {algo['network']}, which a file cannot hold; "
-            "rebuild its TrainConfig in Python with that network"
+            "give it again: focops.resume(path, network=…) or focops.evaluate(path, network=…)"
         )
-    built = _decode_fields(ALGORITHMS[algorithm].Config, algo, "algo.")
+    built = _decode_fields(ALGORITHMS[algorithm].Config, algo | {"network": None}, "algo.")
+    built = dataclasses.replace(built, network=network)
     return _decode_fields(TrainConfig, fields | {"algo": built}, "")
 
 

@@ -100,7 +100,11 @@ class RunDirectory:
     @property
     def config(self) -> TrainConfig:
         """The run's config as it was trained, `out` being where it lies now."""
-        return dataclasses.replace(config_from_json(self._read(self.config_file)), out=self.path)
+        return self.config_with(None)
+
+    def config_with(self, network: Any) -> TrainConfig:
+        """The config of a run that used a network given in Python, which a file cannot hold."""
+        return dataclasses.replace(config_from_json(self._read(self.config_file), network), out=self.path)
 
     def write_config(
         self, config: TrainConfig, versions: dict[str, str] | None = None, changes: list[dict[str, Any]] | None = None
@@ -115,7 +119,8 @@ class RunDirectory:
 
     def record_change(self, config: TrainConfig, iteration: int) -> None:
         """Make `config` the run's from `iteration` on, and note what it changes."""
-        old, new = _flat(config_to_json(self.config)), _flat(config_to_json(config))
+        old = _flat(config_to_json(self.config_with(config.algo.network)))
+        new = _flat(config_to_json(config))
         changed = {name: {"from": old[name], "to": new[name]} for name in new if old[name] != new[name]}
         if changed:
             self.write_config(config, changes=[*self.changes, {"iteration": iteration, **changed}])

@@ -1,0 +1,214 @@
+"""What a trained policy does on episodes that training never saw, with intervals and a verdict on each constraint.
+
+Every seed's episodes are run one per environment, side by side, each to its end: an episode counts once, however short.
+Actions are those of training: sampled unless `deterministic`, and not clipped, as the environment sees to that itself.
+Observations are normalised by the statistics that the run ended with, which stay as they are.
+"""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from focops import envs
+from focops.core.networks import Network
+from focops.core.spec import Constraint
+from focops.core.types import VectorEnv
+from focops.errors import UsageError
+from focops.policy import Policy, load
+from focops.runs.directory import RunDirectory
+from focops.runs.files import write_json
+from focops.trainer import configure_jax
+
+UNSEEN = 0x6576616C << 32
+"""Added to a seed: resets then draw from streams that no training run has, whose seeds and numbers of environments are
+smaller."""
+PROTOCOLS: dict[str, dict[str, Any]] = {"paper": {"episodes": 100, "seeds": tuple(range(10))}}
+"""paper: generalisation to 10 unseen seeds, 10 episodes each."""
+AT_ONCE = 128
+"""Episodes of our tasks that are run side by side."""
+MAX_STEPS = 10_000
+"""An episode of an environment without a time limit is cut there."""
+RESAMPLES = 9999
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over episodes, and an interval that holds the true one with the stated confidence (bootstrap)."""
+
+    mean: float
+    low: float
+    high: float
+    std: float
+
+
+@dataclass(frozen=True)
+class ConstraintResult:
+    """How a constraint fares: J_C ≤ limit?"""
+
+    limit: float
+    discount: float
+    discounted_cost: Estimate
+    """J_C."""
+    undiscounted_cost: Estimate
+    share_above_limit: float
+    """Of the episodes, by their own discounted cost."""
+    lower_bound: float
+    upper_bound: float
+    """One-sided confidence bounds on J_C."""
+    verdict: str
+    """satisfied: the upper bound is within the limit; violated: the lower bound is above it; else undecided."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The whole of an evaluation; `save` writes it as JSON."""
+
+    task: str
+    run: str
+    iteration: int
+    """Of training, when the policy was saved."""
+    episodes: int
+    seeds: tuple[int, ...]
+    deterministic: bool
+    confidence: float
+    cut: int
+    """Episodes that had not ended after MAX_STEPS."""
+    diverged: int
+    """Episodes that an unstable simulation ended."""
+    reward: Estimate
+    episode_length: Estimate
+    constraints: dict[str, ConstraintResult]
+
+    def save(self, path: Path) -> None:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_json(path, asdict(self))
+        except OSError as error:
+            raise UsageError(f"could not write {path}: {error.strerror}; name another file with --json") from error
+
+
+def evaluate(
+    run: Path | str,
+    *,
+    episodes: int = 100,
+    seeds: Sequence[int] = (0,),
+    deterministic: bool = False,
+    confidence: float = 0.95,
+    threads: int = 1,
+    network: Network | None = None,
+) -> Evaluation:
+    """Evaluate a run's policy on `episodes` episodes, shared out evenly among `seeds`. Nothing of the run is changed.
+
+    focops.evaluate("cheetah", episodes=100, seeds=range(10)) is the paper's generalisation protocol. `network` is
+    needed only if the run used one of your own.
+    """
+    seeds = tuple(int(seed) for seed in seeds)
+    _check(episodes, seeds, confidence)
+    configure_jax()
+    config = RunDirectory.open(Path(run), lock=False).config_with(network)
+    policy = load(run, network)
+    each = episodes // len(seeds)
+    at_once = AT_ONCE if envs.find(config.task) else config.num_envs
+    env = envs.make(
+        config.task, min(each, at_once), limits=config.cost_limit, discounts=config.cost_discount,
+        threads=threads, stagger=False, timeout=config.env_timeout,
+    )  # fmt: skip
+    try:
+        ran = [_run(policy, env, seed, each, deterministic) for seed in seeds]
+    finally:
+        env.close()
+    rows = np.concatenate([rows for rows, _, _ in ran])
+    constraints, m = env.spec.constraints, len(env.spec.constraints)
+    return Evaluation(
+        task=config.task,
+        run=str(run),
+        iteration=policy.description["iteration"],
+        episodes=len(rows),
+        seeds=seeds,
+        deterministic=deterministic,
+        confidence=confidence,
+        cut=sum(cut for _, cut, _ in ran),
+        diverged=sum(diverged for _, _, diverged in ran),
+        reward=_estimate(rows[:, 1], confidence),
+        episode_length=_estimate(rows[:, 0], confidence),
+        constraints={
+            c.name: _judge(c, rows[:, 2 + i], rows[:, 2 + m + i], confidence) for i, c in enumerate(constraints)
+        },
+    )
+
+
+def _check(episodes: int, seeds: Sequence[int], confidence: float) -> None:
+    if not seeds or min(seeds) < 0 or max(seeds) >= 2**32 or len(set(seeds)) < len(seeds):
+        raise UsageError(f"--seeds is {list(seeds)}; give different whole numbers from 0 to 2³² − 1, as 0..9 or 1,2,5")
+    if episodes < 2 or episodes % len(seeds):
+        raise UsageError(f"--episodes is {episodes}; it must be ≥ 2 and a multiple of the {len(seeds)} seed(s)")
+    if not 0.5 < confidence < 1:
+        raise UsageError(f"--confidence is {confidence}; it must be in (0.5, 1)")
+
+
+def _run(policy: Policy, env: VectorEnv, seed: int, episodes: int, deterministic: bool) -> tuple[np.ndarray, int, int]:
+    """(length, reward, m discounted costs, m undiscounted costs) of each episode; how many were cut, and diverged."""
+    key, rounds, cut = jax.random.key(seed), [], 0
+    discounts = np.array([c.discount for c in env.spec.constraints])
+    env.reset(UNSEEN + seed)
+    while env.num_envs * len(rounds) < episodes:
+        if rounds:
+            env.restart()
+        total = np.zeros((env.num_envs, 2 + 2 * len(discounts)))
+        running = np.ones(env.num_envs, bool)
+        key, round_key = jax.random.split(key)
+        for t in range(MAX_STEPS):
+            step = env.step(policy.act(jax.random.fold_in(round_key, t), env.obs, deterministic))
+            paid = [np.ones((env.num_envs, 1)), step.reward[:, None], discounts**t * step.cost, step.cost]
+            total += np.where(running[:, None], np.concatenate(paid, 1), 0.0)
+            running &= ~(step.terminated | step.truncated)
+            if not running.any():
+                break
+        left = episodes - env.num_envs * len(rounds)
+        cut += int(running[:left].sum())
+        rounds.append(total[:left])
+    return np.concatenate(rounds), cut, env.diverged
+
+
+def _judge(constraint: Constraint, discounted: np.ndarray, plain: np.ndarray, confidence: float) -> ConstraintResult:
+    limit = constraint.limit
+    lower = _interval(discounted, confidence, "greater")[0]
+    upper = _interval(discounted, confidence, "less")[1]
+    return ConstraintResult(
+        limit=limit,
+        discount=constraint.discount,
+        discounted_cost=_estimate(discounted, confidence),
+        undiscounted_cost=_estimate(plain, confidence),
+        share_above_limit=float(np.mean(discounted > limit)),
+        lower_bound=lower,
+        upper_bound=upper,
+        verdict="satisfied" if upper <= limit else "violated" if lower > limit else "undecided",
+    )
+
+
+def _estimate(values: np.ndarray, confidence: float) -> Estimate:
+    low, high = _interval(values, confidence, "two-sided")
+    return Estimate(float(np.mean(values)), low, high, float(np.std(values, ddof=1)))
+
+
+def _interval(values: np.ndarray, confidence: float, alternative: Any) -> tuple[float, float]:
+    """Bootstrap interval of the mean: BCa, or by percentiles where that does not exist; a point if all are equal."""
+    from scipy.stats import bootstrap
+
+    if np.ptp(values) == 0:
+        return float(values[0]), float(values[0])
+    for method in ("BCa", "percentile"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # SciPy's about the former; its interval is then NaN
+            found = bootstrap(
+                (values,), np.mean, confidence_level=confidence, alternative=alternative, n_resamples=RESAMPLES,
+                batch=max(1, 10**7 // len(values)), rng=np.random.default_rng(0), method=method,
+            ).confidence_interval  # fmt: skip
+        if not np.isnan([found.low, found.high]).any():
+            break
+    return float(found.low), float(found.high)
