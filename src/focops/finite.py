@@ -27,7 +27,7 @@ def still_finite(new: Any, old: Any) -> Bool[Array, ""]:
 
 
 def first_fault(rollout: Rollout, old: Any, new: Any) -> str:
-    """What is wrong where these say that something is: `new` is what the update made of `old`."""
+    """What is wrong where these say that something is: `new` (state, stats) is what the iteration made of `old`."""
     found = []
     for order, (who, name) in enumerate(_ORDER):
         array = np.asarray(getattr(rollout, name))
@@ -41,6 +41,7 @@ def first_fault(rollout: Rollout, old: Any, new: Any) -> str:
         array = np.asarray(leaf)
         bad = np.argwhere(~np.isfinite(array) & (array != np.asarray(before)))
         if len(bad):
-            name = jax.tree_util.keystr(path).removeprefix(".")
+            name = ("", "normaliser")[path[0].idx] + jax.tree_util.keystr(path[1:])
+            name = name.removeprefix(".")
             return f"the learner produced {array[tuple(bad[0])]} in {name}, index {tuple(map(int, bad[0]))}"
     raise AssertionError("every number is finite")
