@@ -1,0 +1,40 @@
+"""Finite CMDPs solved exactly: the paper's theory as programs, and the truth to measure learners against.
+
+>>> from focops import tabular
+>>> problem = tabular.gridworld(["S..", ".H.", "..G"], limit=0.05)   # doctest: +SKIP
+>>> tabular.solve_lp(problem).ret                                    # doctest: +SKIP
+"""
+
+from focops.errors import UsageError
+
+try:
+    import scipy as _scipy  # noqa: F401
+except ImportError as _error:
+    raise UsageError("focops.tabular needs SciPy: pip install 'focops[tabular]'") from _error
+
+from focops.tabular.cmdp import CMDP
+from focops.tabular.evaluation import Evaluation, evaluate
+from focops.tabular.generate import garnet, gridworld, queue
+from focops.tabular.iterate import focops_iterate, practical_iterate, practical_update
+from focops.tabular.json_file import load, save
+from focops.tabular.lp import Infeasible, Solution, solve_lp
+from focops.tabular.theorem1 import Update, focops_update
+
+__all__ = [
+    "CMDP",
+    "Evaluation",
+    "Infeasible",
+    "Solution",
+    "Update",
+    "evaluate",
+    "focops_iterate",
+    "focops_update",
+    "garnet",
+    "gridworld",
+    "load",
+    "practical_iterate",
+    "practical_update",
+    "queue",
+    "save",
+    "solve_lp",
+]

@@ -1,0 +1,98 @@
+"""Finite CMDPs as JSON files: readable by hand where small, sparse where large."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from focops.errors import UsageError
+from focops.tabular.cmdp import CMDP
+from focops.tabular.generate import gridworld
+
+REQUIRED = ("transition", "reward", "cost", "start", "limits", "discount")
+OPTIONAL = ("cost_discounts", "names", "action_names", "grid")
+_GRID = {"grid", "limit", "slip", "discount"}
+_DENSE = 1000
+"""Up to so many transition entries they are written as nested lists."""
+
+SHAPE = """a problem is {"transition": [S][A][S] or {"row": [s·A + a …], "next": […], "probability": […]}, "reward": \
+[S][A], "cost": [S][A][m], "start": [S], "limits": [m], "discount": γ}, or {"grid": ["S.", "HG"], "limit": b}"""
+
+
+def load(path: Path | str) -> CMDP:
+    """The problem in a file; `UsageError` says what is wrong with it."""
+    path = Path(path)
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read ({error}); give a JSON file: {SHAPE}") from error
+    try:
+        given = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UsageError(f"{path} is not JSON ({error}); {SHAPE}") from error
+    try:
+        return from_json(given)
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from error
+
+
+def save(cmdp: CMDP, path: Path | str) -> None:
+    """Write the problem where `load` finds it again."""
+    Path(path).write_text(json.dumps(to_json(cmdp)) + "\n")
+
+
+def from_json(given: Any) -> CMDP:
+    """The problem that a parsed JSON object describes."""
+    if not isinstance(given, dict):
+        raise UsageError(f"it holds {type(given).__name__}, not an object; {SHAPE}")
+    if "grid" in given and "transition" not in given:
+        if unknown := set(given) - _GRID:
+            raise UsageError(f"unknown field {min(unknown)!r} of a grid; there are: {', '.join(sorted(_GRID))}")
+        try:
+            return gridworld(**given)
+        except (TypeError, AttributeError) as error:
+            raise UsageError(f"the grid cannot be read ({error}); {SHAPE}") from error
+    missing = [name for name in REQUIRED if name not in given]
+    unknown = set(given) - {*REQUIRED, *OPTIONAL}
+    if missing:
+        raise UsageError(f"{missing[0]!r} is missing; {SHAPE}")
+    if unknown:
+        raise UsageError(f"unknown field {min(unknown)!r}; there are: {', '.join((*REQUIRED, *OPTIONAL))}")
+    fields = dict(given)
+    if not isinstance(fields["discount"], int | float):
+        raise UsageError(f"discount is {fields['discount']!r}; it must be a number in (0, 1)")
+    if isinstance(fields["transition"], dict):
+        fields["transition"] = _sparse(fields["transition"], np.shape(fields["reward"]))
+    return CMDP(**fields)
+
+
+def to_json(cmdp: CMDP) -> dict[str, Any]:
+    """A JSON object from which `from_json` makes the same problem."""
+    matrix = cmdp.transition.tocoo()
+    if cmdp.transition.shape[0] * cmdp.num_states <= _DENSE:
+        transition: Any = cmdp.transition.toarray().reshape(*cmdp.reward.shape, -1).tolist()
+    else:
+        row, successor = matrix.coords
+        transition = {"row": row.tolist(), "next": successor.tolist(), "probability": matrix.data.tolist()}
+    return {
+        "discount": cmdp.discount,
+        "names": list(cmdp.names),
+        "limits": cmdp.limits.tolist(),
+        "cost_discounts": np.asarray(cmdp.cost_discounts).tolist(),
+        "action_names": list(cmdp.action_names),
+        "start": cmdp.start.tolist(),
+        "transition": transition,
+        "reward": cmdp.reward.tolist(),
+        "cost": cmdp.cost.tolist(),
+        **({"grid": list(cmdp.grid)} if cmdp.grid else {}),
+    }
+
+
+def _sparse(given: dict[str, Any], shape: tuple[int, ...]) -> sp.coo_array:
+    try:
+        entries = [np.asarray(given[name]) for name in ("row", "next", "probability")]
+        return sp.coo_array((entries[2], (entries[0], entries[1])), shape=(shape[0] * shape[1], shape[0]))
+    except (KeyError, ValueError, TypeError, IndexError) as error:
+        raise UsageError(f"transition cannot be read ({error!r}); {SHAPE}") from error
