@@ -73,12 +73,20 @@ def default_config(task: str = DEFAULT_TASK, algorithm: str = "focops", preset: 
     if found is not None:
         config = dataclasses.replace(config, task=found.name)
         if found.name.startswith(("AntCircle", "HumanoidCircle", "PointCircle")):
-            circle = dataclasses.replace(algo, temperature=1.0, trust_region=0.04, discount=0.995, minibatch_size=1000)
+            circle = _replace_present(algo, temperature=1.0, discount=0.995, minibatch_size=1000)
+            if algorithm == "focops":
+                circle = dataclasses.replace(circle, trust_region=0.04)
             config = dataclasses.replace(config, algo=circle, steps=10_000_000, batch_size=50_000)
     if preset == "fast":
-        return dataclasses.replace(config, algo=dataclasses.replace(config.algo, nu_lead=5.0))
+        return dataclasses.replace(config, algo=_replace_present(config.algo, nu_lead=5.0))
     published = dataclasses.replace(config.algo, bootstrap_time_limit=False, cost_estimator="episodes")
     return dataclasses.replace(config, num_envs=1, fresh_episodes=True, algo=published)
+
+
+def _replace_present(algo: Any, **values: Any) -> Any:
+    """The algorithm's config with those of the values that it has a field for."""
+    names = {field.name for field in dataclasses.fields(algo)}
+    return dataclasses.replace(algo, **{name: value for name, value in values.items() if name in names})
 
 
 _POSITIVE = "a positive number"
@@ -104,11 +112,12 @@ def validate(config: TrainConfig) -> None:
         not config.exact or config.checkpoint_every > 0, "--checkpoint-every", 0, "≥ 1 with --exact",
         "Such a run can only stop at its checkpoints",
     )  # fmt: skip
-    batch, envs, minibatch = config.batch_size, config.num_envs, config.algo.minibatch_size
+    batch, envs = config.batch_size, config.num_envs
     require(
         batch % envs == 0, "--batch-size", batch, f"a multiple of --num-envs ({envs})",
         f"Nearest: {_nearest(batch, envs)}",
     )  # fmt: skip
+    minibatch = getattr(config.algo, "minibatch_size", batch)
     require(minibatch >= 1, "--algo.minibatch-size", minibatch, "a whole number ≥ 1")
     require(
         batch % minibatch == 0, "--algo.minibatch-size", minibatch, f"a divisor of --batch-size ({batch})",
@@ -124,12 +133,14 @@ def validate(config: TrainConfig) -> None:
 def _validate_algo(algo: Any, require: Any) -> None:
     """Ranges by field name, for whichever of them an algorithm has."""
     positive = ["temperature", "trust_region", "policy_rate", "value_rate", "cost_value_rate", "max_grad_norm"]
-    not_negative = ["nu_init", "nu_max", "nu_rate", "nu_lead", "value_l2"]
+    not_negative = ["nu_init", "nu_max", "nu_rate", "nu_lead", "value_l2", "damping", "k_p", "k_i", "k_d"]
+    counts = ["epochs", "max_backtracks", "cg_iterations", "value_iterations"]
     ranges = {name: (lambda x: x > 0, _POSITIVE) for name in positive}
     ranges |= {name: (lambda x: x >= 0, _NOT_NEGATIVE) for name in not_negative}
     ranges |= {name: (lambda x: 0 <= x <= 1, "in [0, 1]") for name in ("gae", "cost_gae")}
-    ranges["discount"] = (lambda x: 0 < x < 1, "in (0, 1)")
-    ranges["epochs"] = (lambda x: x >= 1, "a whole number ≥ 1")
+    ranges |= {name: (lambda x: 0 < x < 1, "in (0, 1)") for name in ("discount", "clip", "backtracking")}
+    ranges |= {name: (lambda x: x >= 1, "a whole number ≥ 1") for name in counts}
+    ranges["level"] = (lambda x: 0 <= x < 1, "in [0, 1)")
     ranges["init_log_std"] = (math.isfinite, "a finite number")
     ranges["hidden"] = (lambda x: all(width >= 1 for width in x), "widths ≥ 1")
     for field in dataclasses.fields(algo):

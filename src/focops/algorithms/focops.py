@@ -20,11 +20,17 @@ from jaxtyping import Array, Float, Key
 
 from focops.core import first_order, multipliers, policy
 from focops.core.base import network
+from focops.core.card import Card
 from focops.core.config import pytree_config, static
 from focops.core.estimate import Batch, estimate
 from focops.core.first_order import Info, State
 from focops.core.spec import Spec
 from focops.core.types import Params, Rollout
+
+CARD = Card(
+    "first", "integrates J_C − b", "worst-case bound on the violation per update (Theorem 1's π*)",
+    "Zhang, Vuong, Ross 2020, NeurIPS",
+)  # fmt: skip
 
 
 @pytree_config

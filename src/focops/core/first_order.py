@@ -38,6 +38,8 @@ class State(NamedTuple):
     critics: Critics
     nu: Float[Array, "m"]
     """Multipliers; zeros where the algorithm has none."""
+    memory: Any = ()
+    """What else the algorithm's own rule remembers."""
 
 
 class Info(NamedTuple):
@@ -52,11 +54,13 @@ class Info(NamedTuple):
     cost_value_loss: Float[Array, "m"]
 
 
-def init(key: Key[Array, ""], spec: Spec, config: Config, nu: Float[Array, ""] | float = 0.0) -> State:
+def init(
+    key: Key[Array, ""], spec: Spec, config: Config, nu: Float[Array, ""] | float = 0.0, memory: Any = ()
+) -> State:
     policy_key, value_key, cost_key = jax.random.split(key, 3)
     theta = policy.init(policy_key, network(config), spec, config.init_log_std)
     learned = critics.init(value_key, cost_key, spec, config)
-    return State(theta, sgd.ADAM.init(theta), learned, jnp.full(len(spec.constraints), nu, jnp.float32))
+    return State(theta, sgd.ADAM.init(theta), learned, jnp.full(len(spec.constraints), nu, jnp.float32), memory)
 
 
 def improve(

@@ -1,4 +1,6 @@
-"""The multiplier step of Eq. 12, for m constraints, and what damps its swings."""
+"""How multipliers move, for m constraints: the step of Eq. 12, what damps its swings, and a PID controller."""
+
+from typing import NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -30,3 +32,27 @@ def lead(
     proportion to the violation itself is what damps them (Stooke 2020). 0 updates: the paper's algorithm.
     """
     return jnp.clip(nu - updates * rate * (limit - cost_return), 0.0, nu_max)
+
+
+class PID(NamedTuple):
+    """What the controller remembers: I, and J_C of the update before (∞ before the first)."""
+
+    integral: Float[Array, "m"]
+    previous: Float[Array, "m"]
+
+
+def pid(
+    memory: PID,
+    cost_return: Float[Array, "m"],
+    limit: Float[Array, "m"],
+    gains: tuple[Float[Array, ""] | float, Float[Array, ""] | float, Float[Array, ""] | float],
+    nu_max: Float[Array, ""] | float,
+) -> tuple[PID, Float[Array, "m"]]:
+    """Stooke 2020, Algorithm 2: with Δ = J_C − b,  I ← (I + Δ)₊,  ∂ = (J_C − J_C,before)₊,
+    ν = clip(K_P Δ + K_I I + K_D ∂, 0, ν_max); `gains` are (K_P, K_I, K_D)."""
+    k_p, k_i, k_d = gains
+    delta = cost_return - limit
+    integral = jnp.maximum(memory.integral + delta, 0.0)
+    rise = jnp.maximum(cost_return - memory.previous, 0.0)
+    nu = jnp.clip(k_p * delta + k_i * integral + k_d * rise, 0.0, nu_max)
+    return PID(integral, cost_return), nu

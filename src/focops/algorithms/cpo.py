@@ -1,0 +1,67 @@
+"""CPO: Constrained Policy Optimization (Achiam, Held, Tamar, Abbeel; ICML 2017), Algorithm 1.
+
+| here                 | paper         | where                                                                 |
+|----------------------|---------------|-----------------------------------------------------------------------|
+| g, b                 | g, B          | gradients of the reward's and of the costs' surrogates                |
+| c                    | c             | J_C(π_k) − d, in units of the return                                  |
+| Local.product        | H             | Hessian of the mean KL                                                |
+| trust_region         | δ             | bound of the mean KL                                                  |
+| trust_region.solve   | λ*, ν*        | the dual; by active sets for several constraints                      |
+| solution.feasible    | recovery      | if not, the step back when no point of the trust region is feasible   |
+| cost.worth           | 1/(1 − γ)     | Proposition 2; here the episodes' mean discounted length              |
+| nu                   | ν*            | multiplier of the step, λ·w, reported only                            |
+
+The multiplier is solved for anew in every update; the direction is H⁻¹(g − Bν); the step is as long as δ allows,
+shortened until KL, costs and, from a feasible policy, the reward's surrogate agree with what the linear model promised.
+"""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Key
+
+from focops.core import second_order, trust_region
+from focops.core.base import network as network
+from focops.core.card import Card
+from focops.core.config import pytree_config
+from focops.core.estimate import estimate
+from focops.core.second_order import Info, State
+from focops.core.spec import Spec
+from focops.core.types import Rollout
+
+CARD = Card(
+    "second", "solved in each update", "worst-case bound on the violation per update (Proposition 2)",
+    "Achiam, Held, Tamar, Abbeel 2017, ICML",
+)  # fmt: skip
+
+
+@pytree_config
+class Config(second_order.Config):
+    """Defaults: Table 3 of the FOCOPS paper."""
+
+
+def init(key: Key[Array, ""], spec: Spec, config: Config) -> State:
+    return second_order.init(key, spec, config)
+
+
+def update(key: Key[Array, ""], state: State, rollout: Rollout, config: Config) -> tuple[State, Info]:
+    critics, batch, cost = estimate(state.critics, state.policy, rollout, config)
+    near = second_order.local(state.policy, batch, config)
+    old_reward, g = jax.value_and_grad(near.reward)(near.zero)
+    costs = lambda x: cost.worth * near.costs(x)
+    old_costs, b = costs(near.zero), jax.jacrev(costs)(near.zero)
+    c = cost.cost_return - jnp.array(config.limits)
+
+    natural = second_order.natural(near, jnp.concatenate([g[None], b]), config)
+    h_g, h_b = natural[0], natural[1:]
+    s = b @ h_b.T
+    solution = trust_region.solve(g @ h_g, b @ h_g, (s + s.T) / 2, c, config.trust_region)
+    step = solution.reward * h_g - solution.cost @ h_b
+
+    def accept(x):
+        rises = (near.reward(x) >= old_reward) | jnp.any(c > 0)
+        within = jnp.all(costs(x) - old_costs <= jnp.maximum(-c, 0))
+        return rises & within & (near.kl(x) <= config.trust_region)
+
+    nu = solution.cost / jnp.maximum(solution.reward, 1e-8) * solution.feasible
+    state = state._replace(critics=critics, nu=nu)
+    return second_order.finish(state, near, step, accept, batch, rollout, cost.cost_return, config)

@@ -1,0 +1,74 @@
+"""PCPO: Projection-Based Constrained Policy Optimization (Yang, Rosca, Narasimhan, Ramadge; ICLR 2020), Algorithm 1.
+
+| here                 | paper          | where                                                                |
+|----------------------|----------------|----------------------------------------------------------------------|
+| g, b, c              | g, a, b        | gradients of reward and costs, J_C(π_k) − h                          |
+| towards_reward       | θ^{k+½} − θ^k  | reward improvement: TRPO's step                                      |
+| metric               | L              | of the projection: H ("kl") or I ("l2")                              |
+| trust_region.project | max(0, ·)      | projection; by active sets for several constraints                   |
+| cost.worth           | 1/(1 − γ)      | as in CPO                                                            |
+| nu                   |                | length of the projection along each constraint, reported only        |
+
+No multiplier; the direction is the reward's natural gradient, then the shortest way back to where the linearised
+constraints hold; the step is TRPO's. Projecting from an infeasible policy, or in the L2 metric, may lead out of the
+trust region, where nothing of the model holds: such a step is cut to δ, and all steps are shortened as CPO's are.
+"""
+
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Key
+
+from focops.core import second_order, trust_region
+from focops.core.base import network as network
+from focops.core.card import Card
+from focops.core.config import pytree_config, static
+from focops.core.estimate import estimate
+from focops.core.second_order import Info, State
+from focops.core.spec import Spec
+from focops.core.types import Rollout
+
+CARD = Card(
+    "second", "none: projects", "worst-case bound on the violation per update ",
+    "Yang, Rosca, Narasimhan, Ramadge 2020, ICLR",
+)  # fmt: skip
+
+
+@pytree_config
+class Config(second_order.Config):
+    """Defaults: those of CPO in Table 3 of the FOCOPS paper."""
+
+    metric: Literal["kl", "l2"] = static("kl")
+    """Distance in which the reward's step is projected: the KL's Hessian, or plain parameters."""
+
+
+def init(key: Key[Array, ""], spec: Spec, config: Config) -> State:
+    return second_order.init(key, spec, config)
+
+
+def update(key: Key[Array, ""], state: State, rollout: Rollout, config: Config) -> tuple[State, Info]:
+    critics, batch, cost = estimate(state.critics, state.policy, rollout, config)
+    near = second_order.local(state.policy, batch, config)
+    costs = lambda x: cost.worth * near.costs(x)
+    g, old_costs, b = jax.grad(near.reward)(near.zero), costs(near.zero), jax.jacrev(costs)(near.zero)
+    c = cost.cost_return - jnp.array(config.limits)
+
+    if config.metric == "kl":
+        natural = second_order.natural(near, jnp.concatenate([g[None], b]), config)
+        h_g, way_back = natural[0], natural[1:]
+    else:
+        h_g, way_back = second_order.natural(near, g, config), b
+    towards_reward = jnp.sqrt(2 * config.trust_region / jnp.maximum(g @ h_g, 1e-30)) * h_g
+    s = b @ way_back.T
+    w = trust_region.project((s + s.T) / 2, c + b @ towards_reward)
+    step = towards_reward - w @ way_back
+    length = jnp.sqrt(jnp.maximum(step @ near.product(step), 1e-30))
+    step = step * jnp.minimum(1.0, jnp.sqrt(2 * config.trust_region) / length)
+
+    def accept(x):
+        within = jnp.all(costs(x) - old_costs <= jnp.maximum(-c, 0))
+        return within & (near.kl(x) <= config.trust_region)
+
+    state = state._replace(critics=critics, nu=w)
+    return second_order.finish(state, near, step, accept, batch, rollout, cost.cost_return, config)

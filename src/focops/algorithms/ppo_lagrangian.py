@@ -1,0 +1,66 @@
+"""PPO-Lagrangian (Ray, Achiam, Amodei 2019; FOCOPS paper, appendix "PPO-Lagrangian").
+
+| here                      | paper         | where                                                         |
+|---------------------------|---------------|---------------------------------------------------------------|
+| clip                      | ε             | clipped objective of the appendix                             |
+| nu                        | ν             | same appendix; one per constraint                             |
+| policy_loss               | −L̃            | the appendix prints L + ν(J_C − b); L − ν(J_C − b) is meant   |
+| limits, cost_return       | b, J_C        |                                                               |
+| advantage, cost_advantage | Â, Â_C        | GAE, each standardised over the batch                         |
+
+L̃(θ) = L^CLIP(θ) − ν·(J_C(π_θ) − b), where J_C(π_θ) is E[ratio·Â_C] up to what θ does not change: only the reward is
+clipped, as printed. First the policy ascends (K epochs of minibatches), then ν descends on the same objective.
+"""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from focops.core import first_order, multipliers, surrogates
+from focops.core.base import network as network
+from focops.core.card import Card
+from focops.core.config import pytree_config
+from focops.core.estimate import Batch, estimate
+from focops.core.first_order import Info, State
+from focops.core.spec import Spec
+from focops.core.types import Params, Rollout
+
+CARD = Card("first", "integrates J_C − b", "none proved", "Ray, Achiam, Amodei 2019; FOCOPS paper, appendix")
+
+
+@pytree_config
+class Config(first_order.Config):
+    """Defaults: Table 3 of the FOCOPS paper."""
+
+    clip: float = 0.2
+    """ε: how far from 1 the ratio of probabilities still counts. In (0, 1)."""
+    nu_init: float = 0.0
+    """ν_0: multiplier at the start, one for all constraints. ≥ 0."""
+    nu_max: float = 1.0
+    """ν_max: upper bound of the multipliers; `inf` for none. ≥ 0."""
+    nu_rate: float = 0.01
+    """α_ν: step size of the multipliers; not annealed. ≥ 0."""
+    nu_lead: float = 0.0
+    """Updates by which the policy's multiplier runs ahead of ν, against swings; 0 is the paper's algorithm. ≥ 0."""
+
+
+def init(key: Key[Array, ""], spec: Spec, config: Config) -> State:
+    return first_order.init(key, spec, config, config.nu_init)
+
+
+def update(key: Key[Array, ""], state: State, rollout: Rollout, config: Config) -> tuple[State, Info]:
+    critics, batch, cost = estimate(state.critics, state.policy, rollout, config)
+    limits = jnp.array(config.limits)
+    pressure = multipliers.lead(state.nu, cost.cost_return, limits, config.nu_rate, config.nu_max, config.nu_lead)
+    loss = lambda theta, minibatch: policy_loss(theta, minibatch, pressure, config)
+    state = state._replace(critics=critics)
+    state, epochs, kl = first_order.improve(key, state, batch, loss, jnp.inf, rollout.progress, config)
+
+    nu = multipliers.step(state.nu, cost.cost_return, limits, config.nu_rate, config.nu_max)
+    state = state._replace(nu=nu)
+    return state, first_order.report(state, batch, cost.cost_return, epochs, kl, config)
+
+
+def policy_loss(theta: Params, batch: Batch, nu: Float[Array, "m"], config: Config) -> Float[Array, ""]:
+    """−L̃(θ)."""
+    ratio = surrogates.ratio(theta, batch, config)
+    return jnp.mean(ratio * (batch.cost_advantage @ nu)) - surrogates.clipped(ratio, batch.advantage, config.clip)

@@ -1,0 +1,57 @@
+"""TRPO-Lagrangian (Ray, Achiam, Amodei 2019; FOCOPS paper, appendix "TRPO-Lagrangian").
+
+| here                      | paper         | where                                                         |
+|---------------------------|---------------|---------------------------------------------------------------|
+| nu                        | ν             | the appendix; one per constraint                              |
+| batch.advantage           | of L̃          | the appendix prints + ν(J_C − b); − ν(J_C − b) is meant       |
+| trust_region              | δ             | the appendix's KL constraint                                  |
+| direction                 | H⁻¹g̃          | its Taylor approximation, solved as TRPO                      |
+| limits, cost_return       | b, J_C        |                                                               |
+
+First the policy takes TRPO's step on the advantage Â − ν·Â_C, then ν takes its own.
+"""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Key
+
+from focops.core import multipliers, second_order
+from focops.core.base import network as network
+from focops.core.card import Card
+from focops.core.config import pytree_config
+from focops.core.estimate import estimate
+from focops.core.second_order import Info, State
+from focops.core.spec import Spec
+from focops.core.types import Rollout
+
+CARD = Card("second", "integrates J_C − b", "none proved", "Ray, Achiam, Amodei 2019; FOCOPS paper, appendix")
+
+
+@pytree_config
+class Config(second_order.Config):
+    """Defaults: Table 3 of the FOCOPS paper."""
+
+    init_log_std: float = -1.0
+    """log σ at the start (continuous actions)."""
+    nu_init: float = 0.0
+    """ν_0: multiplier at the start, one for all constraints. ≥ 0."""
+    nu_max: float = 2.0
+    """ν_max: upper bound of the multipliers; `inf` for none. ≥ 0."""
+    nu_rate: float = 0.01
+    """α_ν: step size of the multipliers; not annealed. ≥ 0."""
+    nu_lead: float = 0.0
+    """Updates by which the policy's multiplier runs ahead of ν, against swings; 0 is the paper's algorithm. ≥ 0."""
+
+
+def init(key: Key[Array, ""], spec: Spec, config: Config) -> State:
+    return second_order.init(key, spec, config, config.nu_init)
+
+
+def update(key: Key[Array, ""], state: State, rollout: Rollout, config: Config) -> tuple[State, Info]:
+    critics, batch, cost = estimate(state.critics, state.policy, rollout, config)
+    limits = jnp.array(config.limits)
+    pressure = multipliers.lead(state.nu, cost.cost_return, limits, config.nu_rate, config.nu_max, config.nu_lead)
+    nu = multipliers.step(state.nu, cost.cost_return, limits, config.nu_rate, config.nu_max)
+
+    batch = batch._replace(advantage=batch.advantage - batch.cost_advantage @ pressure)
+    state = state._replace(critics=critics, nu=nu)
+    return second_order.natural_gradient_update(state, batch, rollout, cost.cost_return, config)
