@@ -36,7 +36,7 @@ class TrainConfig:
     """b: limit of each constraint's cost return; the task's own if not given. ≥ 0."""
     cost_discount: tuple[float, ...] | None = None
     """γ_C: discount of each constraint's cost, in (0, 1]; 1 is the plain episode sum. The task's own if not given."""
-    num_envs: int = 16
+    num_envs: int = 32
     """E: environments stepped side by side; must divide the batch. ≥ 1."""
     batch_size: int = 2048
     """Samples per update. ≥ 1."""

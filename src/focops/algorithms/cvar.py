@@ -85,7 +85,7 @@ def update(key: Key[Array, ""], state: State, rollout: Rollout, config: Config) 
     pressure = multipliers.lead(state.nu, at_risk, limits, config.nu_rate, config.nu_max, config.nu_lead)
     loss = lambda theta, minibatch: ppo_lagrangian.policy_loss(theta, minibatch, pressure, config)
     state = state._replace(critics=critics, memory=memory)
-    state, epochs, kl = first_order.improve(key, state, batch, loss, jnp.inf, rollout.progress, config)
+    state, epochs, kl = first_order.improve(key, state, batch, loss, None, rollout.progress, config)
 
     state = state._replace(nu=multipliers.step(state.nu, at_risk, limits, config.nu_rate, config.nu_max))
     mean = jnp.sum(memory.episodes, 0) / jnp.clip(memory.num_episodes, 1, tail.NUM_EPISODES)

@@ -66,7 +66,7 @@ def update(key: Key[Array, ""], state: State, rollout: Rollout, config: Config) 
 
     state = state._replace(critics=critics, nu=nu)
     loss = lambda theta, minibatch: policy_loss(theta, minibatch, pressure, config)
-    max_kl = config.trust_region if config.early_stop else jnp.inf
+    max_kl = config.trust_region if config.early_stop else None
     state, epochs, kl = first_order.improve(key, state, batch, loss, max_kl, rollout.progress, config)
     return state, first_order.report(state, batch, cost.cost_return, epochs, kl, config)
 

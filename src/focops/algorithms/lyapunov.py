@@ -64,7 +64,7 @@ def update(key: Key[Array, ""], state: State, rollout: Rollout, config: Config) 
     baseline, unravel = ravel_pytree(state.policy)
     loss = lambda theta, minibatch: policy_loss(theta, minibatch, config)
     state = state._replace(critics=critics)
-    state, epochs, _ = first_order.improve(key, state, batch, loss, jnp.inf, rollout.progress, config)
+    state, epochs, _ = first_order.improve(key, state, batch, loss, None, rollout.progress, config)
     free = ravel_pytree(state.policy)[0] - baseline
 
     costs = lambda flat: cost.worth * (surrogates.ratio(unravel(flat), batch, config) @ batch.cost_advantage)

@@ -41,7 +41,7 @@ def update(key: Key[Array, ""], state: State, rollout: Rollout, config: Config) 
     critics, batch, cost = estimate(state.critics, state.policy, rollout, config)
     state = state._replace(critics=critics)
     loss = lambda theta, minibatch: policy_loss(theta, minibatch, config)
-    state, epochs, kl = first_order.improve(key, state, batch, loss, jnp.inf, rollout.progress, config)
+    state, epochs, kl = first_order.improve(key, state, batch, loss, None, rollout.progress, config)
     return state, first_order.report(state, batch, cost.cost_return, epochs, kl, config)
 
 

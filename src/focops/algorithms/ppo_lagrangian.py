@@ -53,7 +53,7 @@ def update(key: Key[Array, ""], state: State, rollout: Rollout, config: Config) 
     pressure = multipliers.lead(state.nu, cost.cost_return, limits, config.nu_rate, config.nu_max, config.nu_lead)
     loss = lambda theta, minibatch: policy_loss(theta, minibatch, pressure, config)
     state = state._replace(critics=critics)
-    state, epochs, kl = first_order.improve(key, state, batch, loss, jnp.inf, rollout.progress, config)
+    state, epochs, kl = first_order.improve(key, state, batch, loss, None, rollout.progress, config)
 
     nu = multipliers.step(state.nu, cost.cost_return, limits, config.nu_rate, config.nu_max)
     state = state._replace(nu=nu)

@@ -56,7 +56,7 @@ def update(key: Key[Array, ""], state: State, rollout: Rollout, config: Config) 
 
     state = state._replace(critics=critics)
     loss = lambda theta, minibatch: policy_loss(theta, minibatch, config)
-    state, epochs, kl = first_order.improve(key, state, batch, loss, jnp.inf, rollout.progress, config)
+    state, epochs, kl = first_order.improve(key, state, batch, loss, None, rollout.progress, config)
 
     nu = multipliers.step(state.nu, cost.cost_return, jnp.array(config.limits), config.nu_rate, config.nu_max)
     state = state._replace(nu=nu)

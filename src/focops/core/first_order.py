@@ -68,12 +68,12 @@ def improve(
     state: State,
     batch: Batch,
     policy_loss: Callable[[Params, Batch], Float[Array, ""]],
-    max_kl: Float[Array, ""] | float,
+    max_kl: Float[Array, ""] | float | None,
     progress: Float[Array, ""],
     config: Config,
 ) -> tuple[State, Int[Array, ""], Float[Array, ""]]:
     """K epochs of minibatch steps on `policy_loss` and on the critics' losses, or fewer once the mean KL(new‖old) is
-    beyond `max_kl` after an epoch. Returns the state, the epochs used and that KL."""
+    beyond `max_kl` after an epoch (None: never). Returns the state, the epochs used and that KL."""
     annealed = 1.0 - progress
 
     def minibatch_step(state: State, minibatch: Batch) -> State:

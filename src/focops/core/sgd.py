@@ -46,24 +46,32 @@ def epochs(
     batch: Any,
     step: Callable[[S, Any], S],
     divergence: Callable[[S], Float[Array, ""]],
-    max_divergence: Float[Array, ""] | float,
+    max_divergence: Float[Array, ""] | float | None,
     num_epochs: int,
     minibatch_size: int,
 ) -> tuple[S, Int[Array, ""], Float[Array, ""]]:
     """Run `step` on every minibatch of a fresh shuffle, for up to `num_epochs` epochs, and no further once an epoch
-    has ended with `divergence(state) > max_divergence`.
+    has ended with `divergence(state) > max_divergence` (None: all of them, and one look at the divergence at the end).
 
     `batch` is a pytree of arrays [N, ...], N a multiple of `minibatch_size`. Returns the state, the number of epochs
     used and the last divergence.
     """
     size = jax.tree.leaves(batch)[0].shape[0]
 
-    def epoch(carry):
-        used, key, state, _ = carry
+    def epoch(key, state):
         key, shuffle_key = jax.random.split(key)
         order = shuffle(shuffle_key, size)
         minibatches = jax.tree.map(lambda x: x[order].reshape(-1, minibatch_size, *x.shape[1:]), batch)
         state, _ = jax.lax.scan(lambda s, minibatch: (step(s, minibatch), None), state, minibatches)
+        return key, state
+
+    if max_divergence is None:
+        _, state = jax.lax.fori_loop(0, num_epochs, lambda _, carry: epoch(*carry), (key, state))
+        return state, jnp.int32(num_epochs), divergence(state)
+
+    def checked_epoch(carry):
+        used, key, state, _ = carry
+        key, state = epoch(key, state)
         return used + 1, key, state, divergence(state)
 
     def unfinished(carry):
@@ -71,5 +79,5 @@ def epochs(
         return (used < num_epochs) & (last <= max_divergence)
 
     start = (jnp.int32(0), key, state, jnp.float32(0.0))
-    used, _, state, last = jax.lax.while_loop(unfinished, epoch, start)
+    used, _, state, last = jax.lax.while_loop(unfinished, checked_epoch, start)
     return state, used, last
