@@ -1,0 +1,113 @@
+"""Kill training processes at random instants, resume, and compare with a run that was never interrupted, to the byte.
+
+    python benchmarks/crash.py --kills 1000
+
+Each process is an ordinary `focops train` or `focops resume`, killed with SIGKILL: half of them at a random moment of
+their work, a third while a temporary of a save exists, the rest at any moment since they were started, imports and
+compilation included. When a run comes to its end it is compared (newest checkpoint, policy, metrics but for their time
+fields) and the next one begins. Stopped itself, it goes on where it was: `--folder` keeps everything.
+"""
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+TIME_FIELDS = {"samples_per_second", "elapsed_s"}
+TASKS = {"PointCircle-v0": [], "HopperSpeed-v0": [], "tests.resume.worlds:CostedHopper-v0": ["--cost-limit", "1"]}
+"""Ours with and without contacts, and one of Gymnasium's own MuJoCo environments."""
+SMALL = "--steps 3840 --batch-size 64 --num-envs 4 --checkpoint-every 2 --quiet"
+SMALL += " --algo.hidden 8 --algo.epochs 2 --algo.minibatch-size 32"
+WAYS = ("at work", "at work", "at work", "in a save", "in a save", "any time")
+
+
+def results(run: Path) -> dict[str, Any]:
+    newest = max((run / "checkpoint").glob("*.safetensors"))
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    metrics = [{k: v for k, v in json.loads(line).items() if k not in TIME_FIELDS} for line in lines]
+    return {
+        newest.name: newest.read_bytes(),
+        "policy": (run / "policy/policy.safetensors").read_bytes(),
+        "log": metrics,
+    }
+
+
+def start(words: list[str]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-m", "focops.cli", *words], stderr=subprocess.PIPE)
+
+
+def train_words(task: str, out: Path) -> list[str]:
+    return ["train", task, *TASKS[task], *SMALL.split(), "--out", str(out)]
+
+
+def kill(process: subprocess.Popen[bytes], run: Path, way: str, rng: random.Random) -> bool:
+    """Wait for the moment, kill; False if the process ended before."""
+    log, saves, started = run / "metrics.jsonl", run / "checkpoint", time.time()
+    if way == "any time":
+        time.sleep(rng.uniform(0, 3))
+    else:
+        while process.poll() is None and not (log.exists() and os.path.getmtime(log) > started):
+            time.sleep(0.001)
+        if way == "at work":
+            time.sleep(rng.uniform(0, 0.3))
+        else:
+            wanted, seen = rng.randint(1, 8), 0
+            while process.poll() is None and seen < wanted:  # the n-th temporary from now
+                seen += any(saves.glob("*.tmp"))
+    process.send_signal(signal.SIGKILL)
+    said = process.communicate()[1].decode()
+    if process.returncode not in (0, -signal.SIGKILL):
+        sys.exit(f"{run}: exit status {process.returncode}: {said}")
+    return process.returncode == -signal.SIGKILL
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--folder", type=Path, default=Path("/tmp/focops-crash"))
+    options = parser.parse_args()
+    state_file, run = options.folder / "state.json", options.folder / "run"
+    state: dict[str, Any] = {"kills": 0, "runs": 0, "ways": {}, "seconds": 0.0}
+    if state_file.exists():
+        state = json.loads(state_file.read_text())
+    for task in TASKS:
+        path = options.folder / f"reference-{task.rpartition(':')[2]}"
+        if not (path / "summary.json").exists():
+            shutil.rmtree(path, ignore_errors=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            subprocess.run([sys.executable, "-m", "focops.cli", *train_words(task, path)], check=True)
+    began, before = time.perf_counter(), state["seconds"]
+    while state["kills"] < options.kills or run.exists():
+        task = list(TASKS)[state["runs"] % len(TASKS)]
+        rng = random.Random(f"{options.seed} {state['kills']} {state['runs']}")
+        begun = (run / "config.json").exists()
+        process = start(["resume", str(run), "--quiet"] if begun else train_words(task, run))
+        way = rng.choice(WAYS)
+        if state["kills"] < options.kills and kill(process, run, way, rng):
+            state["kills"] += 1
+            state["ways"] = dict(Counter(state["ways"]) + Counter([way]))
+        elif process.wait() == 0:
+            if results(run) != results(options.folder / f"reference-{task.rpartition(':')[2]}"):
+                sys.exit(f"{task}: {run} differs from its reference")
+            state["runs"] += 1
+            shutil.rmtree(run)
+        else:
+            sys.exit(f"{run}: exit status {process.returncode}")
+        state["seconds"] = before + time.perf_counter() - began
+        state_file.write_text(json.dumps(state))
+        print(f"\r{state['kills']} kills, {state['runs']} runs ended in the same bytes", end="", flush=True)
+    ways = ", ".join(f"{n} {way}" for way, n in sorted(state["ways"].items()))
+    print(f"\n{state['kills']} kills ({ways}) of {state['runs']} runs in {state['seconds']:.0f} s: no byte differs")
+
+
+if __name__ == "__main__":
+    main()
