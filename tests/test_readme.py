@@ -1,0 +1,73 @@
+"""The commands and programs of README and docs do what they say."""
+
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+
+from focops import arguments, cli, grid
+from focops import run as runs
+from focops.config import TrainConfig
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def commands() -> list[str]:
+    """Every `focops …` line of a shell block, without its comment."""
+    lines = []
+    for page in PAGES:
+        for block in re.findall(r"```sh\n(.*?)```", page.read_text(), re.DOTALL):
+            lines += [line.split("#")[0].strip() for line in block.splitlines() if line.startswith("focops ")]
+    return sorted(set(lines))
+
+
+def tiny(config: TrainConfig, out: Path) -> TrainConfig:
+    """The same run, one small batch long."""
+    algo = dataclasses.replace(config.algo, **{"minibatch_size": 32} if hasattr(config.algo, "minibatch_size") else {})
+    return dataclasses.replace(config, algo=algo, batch_size=64, steps=64, num_envs=min(config.num_envs, 32), out=out)
+
+
+def test_there_are_commands_to_test():
+    assert "focops train" in commands()
+    assert len(commands()) > 5
+
+
+@pytest.mark.parametrize("command", [c for c in commands() if c.startswith("focops train") and "--help" not in c])
+def test_a_documented_training_command_trains(command, tmp_path):
+    words = command.removeprefix("focops train").replace("my_package:MyEnv-v0", "tests.probes:Push-v0").split()
+    if "3" in words:
+        words = [w.replace("Push", "TwoCoins") for w in words]
+        words[words.index("--cost-discount") + 2] = "0.9"  # the probe has no time limit
+    points = [point.words for point in grid.expand(grid.split(words))] or [words]
+    for number, point in enumerate(points):
+        options = arguments.parse(point)
+        config = tiny(options.config, tmp_path / str(number))
+        if number == 0:
+            assert runs.run(config).summary["finished"]
+        else:
+            arguments.check(dataclasses.replace(options, config=config))
+
+
+@pytest.mark.parametrize("command", ["--help", "tasks", "algos", "--version", "train --help"])
+def test_what_only_prints_prints(command, capsys):
+    assert cli.main(command.split()) == 0
+    assert len(capsys.readouterr().out) > 10
+
+
+def test_the_python_example_runs(tmp_path, monkeypatch, capsys):
+    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    exec(example, names)
+    assert names["action"].shape == (6,)
+    assert names["run"].summary["steps"] >= 20_000
+    assert "151.989" in capsys.readouterr().out
+
+
+def test_every_link_leads_somewhere():
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{page.name}: {target}"
