@@ -1,0 +1,82 @@
+"""The loop in memory: compiled once, the same at any number of threads, honest about episodes."""
+
+import dataclasses
+import logging
+
+import jax
+import numpy as np
+import pytest
+
+from focops.config import default_config
+from focops.core.spec import Constraint, Spec
+from focops.core.types import Rollout
+from focops.rollout import EpisodeBook
+from focops.trainer import Trainer
+
+
+def small(task: str = "HopperSpeed", **changes) -> Trainer:
+    config = default_config(task)
+    algo = dataclasses.replace(config.algo, hidden=(8,), minibatch_size=32, epochs=2)
+    sizes = {"num_envs": 4, "batch_size": 64, "steps": 64 * 50} | changes
+    return Trainer(dataclasses.replace(config, algo=algo, **sizes))
+
+
+def compilations(caplog: pytest.LogCaptureFixture, action) -> list[str]:
+    with jax.log_compiles(), caplog.at_level(logging.WARNING):
+        caplog.clear()
+        action()
+    return [r.getMessage() for r in caplog.records if r.getMessage().startswith("Compiling")]
+
+
+def test_nothing_is_compiled_after_the_second_iteration(caplog):
+    trainer = small()
+    assert compilations(caplog, trainer.iterate)  # the log shows what is compiled
+    trainer.iterate()
+    assert compilations(caplog, lambda: [trainer.iterate() for _ in range(5)]) == []
+
+
+def test_another_temperature_is_the_same_program(caplog):
+    trainer = small()
+    for _ in range(2):
+        trainer.iterate()
+    trainer.algo_config = dataclasses.replace(trainer.algo_config, temperature=0.7, policy_rate=1e-5)
+    assert compilations(caplog, trainer.iterate) == []
+
+
+@pytest.mark.parametrize("threads", [2, 4])
+def test_the_number_of_threads_changes_nothing(threads):
+    records = []
+    for each in (1, threads):
+        trainer = small(threads=each)
+        records.append([trainer.iterate() for _ in range(3)])
+    assert records[0] == records[1]
+
+
+def test_a_run_knows_its_own_names_and_never_mixes_discounted_and_undiscounted():
+    record = small().iterate()
+    assert {"discounted_cost_mean/speed", "undiscounted_cost_mean/speed", "cost_return_estimate/speed"} <= set(record)
+    assert not any(key.startswith("cost_mean") for key in record)
+
+
+def test_the_book_of_episodes_sums_each_whole_episode_by_hand():
+    spec = Spec(1, 1, False, (Constraint("c", 1.0, 0.5),), time_limit=3)
+    book = EpisodeBook(spec, 2)
+    ages = np.array([[0, 0], [1, 1], [2, 0], [0, 1]])
+    rewards = np.array([[1.0, 10], [2, 20], [4, 40], [8, 80]])
+    terminated = np.zeros((4, 2), bool)
+    truncated = np.zeros((4, 2), bool)
+    truncated[2, 0] = True  # at the time limit: a whole episode
+    truncated[1, 1] = True  # cut before it (staggered): not one
+    terminated[3, 1] = True
+    rollout = Rollout(None, None, rewards, rewards[..., None], terminated, truncated, None, ages, None)  # type: ignore[arg-type]
+    book.add(rollout)
+    # (length, reward, discounted cost, undiscounted cost)
+    expected = [(3, 7, 1 + 0.5 * 2 + 0.25 * 4, 7), (2, 120, 40 + 0.5 * 80, 120)]
+    np.testing.assert_allclose(np.array(book.recent), expected)
+    assert book.finished == 2
+    # the first environment's running episode goes on in the next batch
+    more = rollout._replace(
+        age=ages + np.array([[1, 0]]), terminated=np.eye(4, 2, dtype=bool), truncated=truncated & False
+    )
+    book.add(more)
+    np.testing.assert_allclose(book.recent[2], (2, 8 + 1, 8 + 0.5 * 1, 9))
