@@ -33,6 +33,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status: 0 done, 1 failed, 2 wrong usage, 128 + n stopped by signal n."""
     words = list(sys.argv[1:] if argv is None else argv)
     command, rest = (words[0], words[1:]) if words else ("--help", [])
+    if "" not in sys.path:  # a console script, unlike `python -m`, does not look for my_module:Id-v0 where it is called
+        sys.path.insert(0, "")
     try:
         with _plain_warnings():
             if command in ("-h", "--help", "help"):

@@ -276,3 +276,12 @@ def test_signals_mean_what_they_did_before_once_a_run_is_over(calls: Calls) -> N
     before = signal.getsignal(signal.SIGINT)
     assert cli.main(["train", "--quiet"]) == 0
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_module_in_the_current_directory_is_found(tmp_path: Path) -> None:
+    (tmp_path / "here_only.py").write_text("import gymnasium\ngymnasium.register('HereOnly-v0', 'nowhere:Nothing')\n")
+    program = "import sys; sys.path.remove(''); from focops import cli; sys.exit(cli.main(sys.argv[1:]))"
+    command = [sys.executable, "-c", program, "train", "here_only:HereOnly-v0", "--cost-limit", "1"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "nowhere" in done.stderr  # it was imported, and only its entry point is missing
+    assert "here_only' cannot be imported" not in done.stderr
