@@ -9,8 +9,8 @@ fields) and the next one begins. Stopped itself, it goes on where it was: `--fol
 """
 
 import argparse
+import contextlib
 import json
-import os
 import random
 import shutil
 import signal
@@ -48,20 +48,34 @@ def train_words(task: str, out: Path) -> list[str]:
     return ["train", task, *TASKS[task], *SMALL.split(), "--out", str(out)]
 
 
+def being_saved(run: Path, since: float) -> set[str]:
+    """Names of checkpoints' temporaries written since then; earlier ones were left by kills."""
+    found = set()
+    for file in (run / "checkpoint").glob("*.tmp"):
+        with contextlib.suppress(FileNotFoundError):
+            if file.stat().st_mtime > since:
+                found.add(file.name)
+    return found
+
+
 def kill(process: subprocess.Popen[bytes], run: Path, way: str, rng: random.Random) -> bool:
     """Wait for the moment, kill; False if the process ended before."""
-    log, saves, started = run / "metrics.jsonl", run / "checkpoint", time.time()
+    log, started = run / "metrics.jsonl", time.time()
     if way == "any time":
         time.sleep(rng.uniform(0, 3))
     else:
-        while process.poll() is None and not (log.exists() and os.path.getmtime(log) > started):
+        low = size = log.stat().st_size if log.exists() else 0
+        while process.poll() is None and size <= low:  # resuming makes it shorter, an iteration longer
+            low = min(low, size)
             time.sleep(0.001)
+            size = log.stat().st_size if log.exists() else 0
         if way == "at work":
             time.sleep(rng.uniform(0, 0.3))
         else:
-            wanted, seen = rng.randint(1, 8), 0
-            while process.poll() is None and seen < wanted:  # the n-th temporary from now
-                seen += any(saves.glob("*.tmp"))
+            saves: set[str] = set()
+            wanted = rng.randint(1, 6)
+            while process.poll() is None and len(saves) < wanted:
+                saves |= being_saved(run, started)
     process.send_signal(signal.SIGKILL)
     said = process.communicate()[1].decode()
     if process.returncode not in (0, -signal.SIGKILL):

@@ -109,7 +109,9 @@ def load(path: Path | str, network: Network | None = None) -> Policy:
         if value is None or value.shape != leaf.shape or value.dtype != leaf.dtype:
             found = "nothing" if value is None else f"{value.dtype}{list(value.shape)}"
             raise UsageError(f"{file} does not fit its network: {name} is {found}, not {leaf.dtype}{list(leaf.shape)}")
-        leaves.append(jnp.asarray(value))
+        leaves.append(jnp.asarray(arrays.pop(name)))
+    if arrays:
+        raise UsageError(f"{file} does not fit its network, which has no {min(arrays)}")
     params, stats = jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(templates), leaves)
     return Policy(network, params, stats, described)
 
