@@ -19,6 +19,7 @@ from focops.runs.metrics import require_wandb
 
 NOT_FLAGS = ("limits", "cost_discounts", "network")
 """Fields of an algorithm's Config that the constraints or Python fill."""
+Numbers = tuple[float, ...]
 _COUNT = re.compile(r"(\d+)(?:\.(\d+))?(?:([kmg])|e\+?(\d{1,2}))?", re.IGNORECASE)
 _POWERS = {"k": 3, "m": 6, "g": 9}
 
@@ -180,12 +181,12 @@ def check(options: Options) -> None:
         require_wandb()
     if config.out is not None:
         RunDirectory(config.out).require_free()
-    _check_environment(config.task, config.cost_limit, config.cost_discount)
+    _check_environment(config.task, config.cost_limit, config.cost_discount, config.env_timeout)
 
 
 @functools.cache
-def _check_environment(task: str, limits: tuple[float, ...] | None, discounts: tuple[float, ...] | None) -> None:
-    envs.make(task, 1, limits=limits, discounts=discounts).close()
+def _check_environment(task: str, limits: Numbers | None, discounts: Numbers | None, timeout: float) -> None:
+    envs.make(task, 1, limits=limits, discounts=discounts, timeout=timeout).close()
 
 
 def _fields(config: Any) -> dict[str, Any]:

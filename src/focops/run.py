@@ -45,6 +45,8 @@ def train(
     """Train a new run. `options` are fields of the configuration, or of the algorithm's own:
 
     focops.train("AntSpeed-v0", seed=1, steps=200_000, temperature=1.0)
+
+    `init_from` is a run to take networks and normaliser from.
     """
     config = default_config(task, algo, preset)
     own = {f.name for f in dataclasses.fields(config)} - {"algo", "algorithm", "task", "preset", "out"}
@@ -55,6 +57,8 @@ def train(
     for name in {"cost_limit", "cost_discount"} & set(options):
         value = options[name]
         options[name] = (float(value),) if isinstance(value, int | float) else tuple(map(float, value))
+    if options.get("init_from") is not None:
+        options["init_from"] = Path(options["init_from"])
     algo_options = {k: v for k, v in options.items() if k in of_algo}
     for name, value in algo_options.items():  # 2 and 2.0 are one value, and one compiled program
         if isinstance(getattr(config.algo, name), float):
@@ -119,7 +123,7 @@ def resume(
         directory.record_change(config, trainer.iteration)
         metrics = MetricsLog(directory.path, wandb=wandb)
         last = metrics.keep(trainer.iteration)
-        loop = _Loop(trainer, directory, metrics, last["elapsed_s"] if last else 0.0)
+        loop = _Loop(trainer, directory, metrics, last.get("elapsed_s", 0.0) if last else 0.0)
         if newest is not None:
             loop.saved = trainer.iteration
             trainer.save_policy(directory.policy)  # the run may have been killed before it did

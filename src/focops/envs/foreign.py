@@ -3,6 +3,7 @@
 import copy
 import difflib
 import importlib
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -68,6 +69,11 @@ def open_env(env_id: str) -> gymnasium.Env:
         return gymnasium.make(spec, disable_env_checker=True)
     except gymnasium.error.DependencyNotInstalled as error:
         raise UsageError(f"{env_id} needs a package that is not installed: {error}") from error
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        raise UsageError(
+            f"{env_id} could not be made: {type(error).__name__}: {error} ({where.filename}:{where.lineno})"
+        ) from error
 
 
 def action_encoder(env_id: str, space: spaces.Space) -> tuple[int, bool, Callable[[np.ndarray], Any]]:

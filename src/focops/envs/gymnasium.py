@@ -49,7 +49,8 @@ class GymnasiumVector:
         self.env_id, self.num_envs, self.stagger, self.diverged = env_id, num_envs, stagger, 0
         self._deadline = Deadline(timeout, self._late)
         self._current, self._steps = 0, 0
-        self._envs = [open_env(env_id)]
+        with self._deadline:
+            self._envs = [open_env(env_id)]
         first = self._envs[0]
         self._space = first.observation_space
         if not self._space.is_np_flattenable:
@@ -71,7 +72,9 @@ class GymnasiumVector:
             time_limit=time_limit,
             **action_bounds(first.action_space),
         )
-        self._envs += [open_env(env_id) for _ in range(num_envs - 1)]
+        for self._current in range(1, num_envs):
+            with self._deadline:
+                self._envs.append(open_env(env_id))
         self._kept = min(time_limit or REPLAYED, REPLAYED)
         shape = (2 * self._kept, num_envs)
         self._actions = np.zeros(shape, np.int32) if discrete else np.zeros((*shape, action_size), np.float32)
@@ -100,8 +103,10 @@ class GymnasiumVector:
         next_obs = np.empty_like(self.obs)
         with self._deadline:
             for i, act in enumerate(self._encode(action)):
-                obs, r, terminated[i], truncated[i], info = self._ask(i, "step", act)
+                obs, r, over, cut, info = self._ask(i, "step", act)
                 next_obs[i], reward[i] = self._flat(obs, i), self._numbers("reward", r, (), i)
+                terminated[i] = self._numbers("terminated", over, (), i)
+                truncated[i] = self._numbers("truncated", cut, (), i)
                 cost[i] = self._cost(info, i)
         for what, array in (("observation", next_obs), ("reward", reward), ("cost", cost)):
             self._check_finite(what, array)
@@ -145,7 +150,7 @@ class GymnasiumVector:
         if lost:
             self._begin(lost)
             log.warning(
-                "%s: environment %d (and %d more) did not come back to its saved observation, as it is not a function of"
+                "%s: environment %d (and %d more) did not come back to its saved observation: it is not a function of"
                 " its seed and actions, or its episode is longer than %d steps. It begins a new episode; everything"
                 " else goes on exactly. Runs begun with --exact cut episodes at checkpoints, and need no replaying",
                 self.env_id, lost[0], len(lost) - 1, REPLAYED,
@@ -229,8 +234,8 @@ class GymnasiumVector:
         self._cost(info, 0)
         return costs
 
-    def _cost(self, info: dict[str, Any], i: int) -> np.ndarray:
-        if "cost" not in info:
+    def _cost(self, info: Any, i: int) -> np.ndarray:
+        if not isinstance(info, dict) or "cost" not in info:
             raise RunError(
                 f"environment {i} of {self.env_id} returned no cost at step {self._steps}:"
                 ' every step must return info["cost"], 0 where nothing was paid'

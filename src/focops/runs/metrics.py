@@ -63,7 +63,11 @@ class MetricsLog:
             warnings.warn(f"{self.path} has lost records: {len(lines)} are left of {records}", stacklevel=2)
         self._file.truncate(sum(map(len, lines)))
         self._file.seek(0, os.SEEK_END)
-        return json.loads(lines[-1]) if lines else None
+        try:
+            return json.loads(lines[-1]) if lines else None
+        except ValueError:
+            warnings.warn(f"{self.path} is damaged at line {len(lines)}; the run itself is not", stacklevel=2)
+            return None
 
     def close(self) -> None:
         self._each_sink(lambda sink: sink.close())
