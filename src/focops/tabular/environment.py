@@ -4,18 +4,20 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+from jaxtyping import Bool
 
 from focops.tabular.cmdp import CMDP
 
 
 class CMDPEnv(gymnasium.Env):
-    """Steps through a CMDP; never ends by itself (register it with max_episode_steps, γ^steps ≪ 1)."""
+    """Steps through a CMDP. Terminates in states that pay and cost nothing for ever after; otherwise never ends."""
 
     def __init__(self, cmdp: CMDP):
         self.cmdp = cmdp
         self.observation_space = gymnasium.spaces.Box(0.0, 1.0, (cmdp.num_states,), np.float32)
         self.action_space = gymnasium.spaces.Discrete(cmdp.num_actions)
         self._cumulative = np.cumsum(cmdp.transition.toarray(), 1)
+        self._ends = ends(cmdp)
         self._start = np.cumsum(cmdp.start)
         self._one_hot = np.eye(cmdp.num_states, dtype=np.float32)
         self._cost = cmdp.cost[:, :, 0] if cmdp.num_costs == 1 else cmdp.cost
@@ -29,11 +31,24 @@ class CMDPEnv(gymnasium.Env):
         here, action = self.state, int(action)
         self.state = self._draw(self._cumulative[here * self.cmdp.num_actions + action])
         info = {"cost": self._cost[here, action]}
-        return self._one_hot[self.state], float(self.cmdp.reward[here, action]), False, False, info
+        return (
+            self._one_hot[self.state],
+            float(self.cmdp.reward[here, action]),
+            bool(self._ends[self.state]),
+            False,
+            info,
+        )
 
     def _draw(self, cumulative: np.ndarray) -> int:
         last = len(cumulative) - 1
         return min(int(np.searchsorted(cumulative, self.np_random.random() * cumulative[-1], side="right")), last)
+
+
+def ends(cmdp: CMDP) -> Bool[np.ndarray, "S"]:
+    """States that lead only to themselves and pay and cost nothing: where an episode is over."""
+    home = np.repeat(np.arange(cmdp.num_states), cmdp.num_actions)
+    stays = (cmdp.transition[np.arange(home.size), home] == 1).reshape(cmdp.reward.shape).all(1)
+    return stays & ~cmdp.reward.any(1) & ~cmdp.cost.any((1, 2))
 
 
 def register(env_id: str, cmdp: CMDP, negligible: float = 1e-3) -> None:
