@@ -59,7 +59,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--iterations", type=int, default=10_000)
     options = parser.parse_args()
-    gymnasium.register("LongCoin-v0", entry_point=Coin)
+    gymnasium.register("LongCoin-v0", entry_point=lambda **_: Coin())
     config = default_config("LongCoin-v0")
     algo = dataclasses.replace(config.algo, hidden=(8,), minibatch_size=32, epochs=2)
     folder, watch = Path(tempfile.mkdtemp()), Watch()

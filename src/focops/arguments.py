@@ -142,11 +142,11 @@ def parse(words: Sequence[str]) -> Options:
     algorithm, preset = grid.value_of(found, "--algo", "focops"), grid.value_of(found, "--preset", "fast")
     defaults = default_config(grid.value_of(found, grid.TASK, DEFAULT_TASK), algorithm, preset)  # type: ignore[arg-type]
     task = envs.find(defaults.task)
-    own = {
+    own: dict[str, Any] = {
         "cost_limit": tuple(c.limit for c in task.constraints) if task else (),
         "cost_discount": tuple(c.discount for c in task.constraints) if task else (),
     }
-    fields = _fields(defaults)
+    fields: dict[str, Any] = _fields(defaults)
     shown: Any = TrainArguments(**fields | own | {"algo": _shown(type(defaults.algo))(**_fields(defaults.algo))})
     # the task goes first, where no flag with many values can swallow it
     ordered = [w.text for w in found if w.owner == grid.TASK] + [w.text for w in found if w.owner != grid.TASK]

@@ -100,7 +100,7 @@ def resume(words: list[str]) -> int:
     with stop_on_signals() as stopped:
         result = runs.resume(
             options.run, steps=options.steps, display=display, wandb=options.wandb, should_stop=lambda: bool(stopped),
-            **options.changes,
+            changes=options.changes,
         )  # fmt: skip
     return _finish(result.summary, stopped, options.quiet)
 

@@ -94,10 +94,10 @@ def load(path: Path | str, network: Network | None = None) -> Policy:
         data = file.read_bytes()
     arrays, meta = checkpoint.deserialize(data, str(file), "policy")
     described = _described(meta, file)
-    hidden = described["hidden"]
-    if hidden is None and network is None:
-        raise UsageError(f"{file} was trained with a network of its own; pass it: focops.load(path, network=…)")
-    network = network or MLP(tuple(hidden))
+    if network is None:
+        if described["hidden"] is None:
+            raise UsageError(f"{file} was trained with a network of its own; pass it: focops.load(path, network=…)")
+        network = MLP(tuple(described["hidden"]))
     spec = Spec(described["obs_size"], described["action_size"], described["discrete"], (), None)
     templates = jax.eval_shape(
         lambda: (core_policy.init(jax.random.key(0), network, spec, 0.0), normalize.init(spec.obs_size))

@@ -45,7 +45,7 @@ class Collector:
         shape = (steps, num)
         self.collected = 0
         """Steps of `batch` that are of the batch now being collected, or collected last."""
-        self.batch = Rollout(
+        numbers: dict[str, Any] = dict(
             obs=np.zeros((*shape, spec.obs_size), np.float32),
             action=np.zeros(shape, np.int32) if spec.discrete else np.zeros((*shape, spec.action_size), np.float32),
             reward=np.zeros(shape, np.float32),
@@ -55,7 +55,8 @@ class Collector:
             next_obs=np.zeros((*shape, spec.obs_size), np.float32),
             age=np.zeros(shape, np.int32),
             progress=np.float32(0),
-        )  # type: ignore[arg-type]
+        )
+        self.batch = Rollout(**numbers)
 
     def collect(
         self, key: Key[Array, ""], params: Params, stats: normalize.RunningStats, progress: float

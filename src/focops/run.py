@@ -3,7 +3,7 @@
 import dataclasses
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -101,16 +101,16 @@ def resume(
     wandb: bool = False,
     should_stop: Callable[[], bool] = lambda: False,
     network: Network | None = None,
-    **changes: Any,
+    changes: Mapping[str, Any] | None = None,
 ) -> Run:
     """Go on with a run from its newest good checkpoint (from the start if it has none yet).
 
     `steps` is a new total; learning rates are then annealed over that total, so those of a finished run rise again.
-    `changes` are new values for the algorithm's numbers: focops.resume("cheetah", policy_rate=1e-4). `network` is
-    needed only if the run used one of your own.
+    `changes` are new values for the algorithm's numbers: focops.resume("cheetah", changes={"policy_rate": 1e-4}).
+    `network` is needed only if the run used one of your own.
     """
     with RunDirectory.open(Path(path)) as directory:
-        config = _changed(directory.config_with(network), steps, changes)
+        config = _changed(directory.config_with(network), steps, changes or {})
         trainer = Trainer(config)
         newest = checkpoint.load_newest(directory.checkpoints)
         if newest is not None:
@@ -137,7 +137,7 @@ def _start_from(trainer: Trainer, source: Path) -> None:
     trainer.start_from(newest[0], str(source))
 
 
-def _changed(config: TrainConfig, steps: int | None, changes: dict[str, Any]) -> TrainConfig:
+def _changed(config: TrainConfig, steps: int | None, changes: Mapping[str, Any]) -> TrainConfig:
     """The config with another total, and other values for what is traced: the rest is built into the run."""
     fields = dataclasses.fields(config.algo)
     may = [f.name for f in fields if isinstance(getattr(config.algo, f.name), float) and not f.metadata.get("static")]

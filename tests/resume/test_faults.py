@@ -37,9 +37,9 @@ def test_the_last_good_state_is_kept_and_goes_on_with_a_smaller_step(tmp_path: P
     run = runs.run(tiny(OURS, tmp_path / "run", iterations=3, checkpoint_every=0)).path
     good = results(run)
     with pytest.raises(RunError, match=r"Iteration 4 was given up.*The state of iteration 3 is kept"):
-        runs.resume(run, steps=64 * 6, policy_rate=1e38)
+        runs.resume(run, steps=64 * 6, changes={"policy_rate": 1e38})
     assert {k: results(run)[k] for k in good} == good
-    result = runs.resume(run, policy_rate=1e-4)
+    result = runs.resume(run, changes={"policy_rate": 1e-4})
     assert result.summary["finished"]
     assert [record["iteration"] for record in metrics(run)] == [1, 2, 3, 4, 5, 6]
     changes = RunDirectory.open(run, lock=False).changes
@@ -133,9 +133,9 @@ def test_an_environment_that_cannot_be_made_leaves_nothing_behind(tmp_path: Path
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"hidden": (3,)}, "hidden cannot be changed on resuming; these can: .*policy_rate"),
-        ({"policy_rate": "fast"}, "policy_rate is 'fast'; it must be a number"),
-        ({"policy_rate": -1.0}, "--algo.policy-rate is -1.0; it must be a positive number"),
+        ({"changes": {"hidden": (3,)}}, "hidden cannot be changed on resuming; these can: .*policy_rate"),
+        ({"changes": {"policy_rate": "fast"}}, "policy_rate is 'fast'; it must be a number"),
+        ({"changes": {"policy_rate": -1.0}}, "--algo.policy-rate is -1.0; it must be a positive number"),
         ({"steps": 64}, r"--steps is 64, but the run has made 384 already"),
     ],
 )
