@@ -128,6 +128,10 @@ def test_the_summary_names_two_commands_that_parse(
         ("train --jobs -1", "--jobs is -1"),
         ("train --out /dev/null/run", "/dev/null is a file; choose another --out"),
         ("resume", "RUN"),
+        ("train --exact --checkpoint-every 0", "--checkpoint-every is 0; it must be ≥ 1 with --exact"),
+        ("train --env-timeout -1", "--env-timeout is -1.0; it must be a number of seconds ≥ 0"),
+        ("evaluate", "RUN"),
+        ("evaluate /nowhere/at/all", "/nowhere/at/all holds no run"),
         ("resume /nowhere/at/all", "/nowhere/at/all holds no run"),
     ],
 )
@@ -176,6 +180,22 @@ def test_a_changed_version_is_said_on_resuming(
     assert cli.main(["resume", str(tmp_path), "--steps", "2M"]) == 0
     assert "jax 0.0.1 is now" in capsys.readouterr().err
     assert calls[0][1]["steps"] == 2_000_000
+
+
+@pytest.mark.parametrize("flag", ["--algo.policy-rate 1e-4", "--algo.policy-rate=1e-4", "--algo.policy_rate 1e-4"])
+def test_resume_hands_on_what_is_to_change(calls: Calls, tmp_path: Path, flag: str) -> None:
+    RunDirectory.create(arguments.parse(["HopperSpeed", "--out", str(tmp_path)]).config).close()
+    assert cli.main(["resume", *flag.split(), str(tmp_path), "--algo.nu-max", "inf", "--steps", "2M"]) == 0
+    assert calls[0][0] == tmp_path
+    assert calls[0][1]["steps"] == 2_000_000
+    assert calls[0][1]["changes"] == {"policy_rate": "1e-4", "nu_max": "inf"}
+
+
+def test_flags_of_dependable_runs_reach_the_config(calls: Calls, tmp_path: Path) -> None:
+    words = f"train HopperSpeed --exact --env-timeout 5 --from {tmp_path} --checkpoint-every 7"
+    assert cli.main(words.split()) == 0
+    config = calls[0][0]
+    assert (config.exact, config.env_timeout, config.init_from, config.checkpoint_every) == (True, 5.0, tmp_path, 7)
 
 
 @pytest.mark.parametrize("symbol", ["λ", "δ", "ν_max", "α_ν", "γ_C", "β_C"])
