@@ -22,6 +22,7 @@ focops: constrained reinforcement learning that keeps its costs within their lim
   focops train [TASK]      train a policy; HalfCheetahSpeed if no task is named
   focops resume RUN        go on with a run from its last checkpoint
   focops evaluate RUN      run its policy on unseen episodes: intervals, verdicts
+  focops solve FILE        the exact optimum of a small problem in JSON
   focops tasks             the tasks that come with focops
   focops algos             the algorithms
 
@@ -128,6 +129,13 @@ def evaluate(words: list[str]) -> int:
     return 0
 
 
+def solve(words: list[str]) -> int:
+    """`focops solve`: a finite CMDP, exactly."""
+    from focops.tabular import command
+
+    return command.solve(words)
+
+
 def tasks(words: list[str]) -> int:
     """`focops tasks`: what can be trained without anything else."""
     from rich.console import Console
@@ -158,6 +166,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "train": train,
     "resume": resume,
     "evaluate": evaluate,
+    "solve": solve,
     "tasks": tasks,
     "algos": algos,
 }

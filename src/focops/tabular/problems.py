@@ -1,10 +1,12 @@
-"""Three small problems with known optima, as Gymnasium ids: focops.tabular.problems:Crossroads-v0, Queue-v0, Grid-v0."""
+"""Small problems with known optima, as Gymnasium ids: focops.tabular.problems:Crossroads-v0, Queue-v0 and Random-v0."""
+
+import dataclasses
 
 import numpy as np
 
 from focops.tabular.cmdp import CMDP
 from focops.tabular.environment import register
-from focops.tabular.generate import episodic, gridworld, queue
+from focops.tabular.generate import episodic, garnet, queue
 
 
 def crossroads() -> CMDP:
@@ -20,7 +22,7 @@ def crossroads() -> CMDP:
 PROBLEMS: dict[str, CMDP] = {
     "Crossroads-v0": episodic(crossroads(), 0.9),
     "Queue-v0": episodic(queue(5, arrivals=(0.1, 0.5), services=(0.2, 0.7), limits=(8.0, 3.5), discount=0.99), 0.9),
-    "Grid-v0": gridworld(["S.H.G", "....."], limit=0.3, slip=0.1, discount=0.95),
+    "Random-v0": dataclasses.replace(episodic(garnet(6, 3, discount=0.99, seed=1), 0.9), limits=np.array([3.4])),
 }
 
 for _name, _problem in PROBLEMS.items():
