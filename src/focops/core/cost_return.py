@@ -18,7 +18,7 @@ the only bootstrap.
   S(t)             life table: the share of episodes that truly end (`terminated`) per step lived in each bin; a known
                    time limit ends the sum exactly there. A truncation before it is censoring: that episode says
                    nothing about later ages, others do.
-  memory           sums of earlier batches fade by half per batch; a bin without new samples keeps its last mean for
+  memory           sums of earlier batches fade to a tenth per batch; a bin without new samples keeps its last mean for
                    about ten batches, then goes back to 0 (the critic), as at ages never seen
 
 With γ = 1 there is no V (it would be the sum of an endless future): the plain mean of costs per age, up to the limit,

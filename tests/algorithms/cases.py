@@ -1,0 +1,31 @@
+"""Random batches and small configs that the algorithms' tests share, so that they share compiled programs too."""
+
+import jax.numpy as jnp
+import numpy as np
+
+from focops.core.spec import Constraint, Spec
+from focops.core.types import Rollout
+
+
+def spec(discrete: bool, m: int = 2, obs_size: int = 5) -> Spec:
+    names = [Constraint(f"c{i}", 1.0 + i) for i in range(m)]
+    return Spec(obs_size, 3, discrete, tuple(names), 50)
+
+
+def rollout(discrete: bool, steps: int = 64, envs: int = 2, seed: int = 0, m: int = 2) -> Rollout:
+    rng = np.random.default_rng(seed)
+    shape = (steps, envs)
+    age = np.tile((np.arange(steps) % 50)[:, None], (1, envs))
+    action = rng.integers(0, 3, shape) if discrete else rng.normal(size=(*shape, 3))
+    f32 = lambda x: jnp.asarray(x, jnp.float32)
+    return Rollout(
+        obs=f32(rng.normal(size=(*shape, 5))),
+        action=jnp.asarray(action, jnp.int32) if discrete else f32(action),
+        reward=f32(rng.normal(size=shape)),
+        cost=f32(rng.random((*shape, m))),
+        terminated=jnp.zeros(shape, bool),
+        truncated=jnp.asarray(age == 49),
+        next_obs=f32(rng.normal(size=(*shape, 5))),
+        age=jnp.asarray(age, jnp.int32),
+        progress=jnp.float32(0),
+    )
