@@ -28,10 +28,7 @@ from focops.core.second_order import Info, State
 from focops.core.spec import Spec
 from focops.core.types import Rollout
 
-CARD = Card(
-    "second", "solved in each update", "worst-case bound on the violation per update (Proposition 2)",
-    "Achiam, Held, Tamar, Abbeel 2017, ICML",
-)  # fmt: skip
+CARD = Card("second", "solved per update", "bounded violation per update", "Achiam et al. 2017")
 
 
 @pytree_config

@@ -24,9 +24,7 @@ from focops.core.first_order import Info, State
 from focops.core.spec import Spec
 from focops.core.types import Params, Rollout
 
-CARD = Card(
-    "first", "PID controller on J_C − b", "none proved; damps the swings of ν", "Stooke, Achiam, Abbeel 2020, ICML"
-)
+CARD = Card("first", "PID on J_C − b", "none proved", "Stooke et al. 2020")
 
 
 @pytree_config

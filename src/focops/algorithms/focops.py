@@ -27,10 +27,7 @@ from focops.core.first_order import Info, State
 from focops.core.spec import Spec
 from focops.core.types import Params, Rollout
 
-CARD = Card(
-    "first", "integrates J_C − b", "worst-case bound on the violation per update (Theorem 1's π*)",
-    "Zhang, Vuong, Ross 2020, NeurIPS",
-)  # fmt: skip
+CARD = Card("first", "integrates J_C − b", "bounded violation per update, for exact π*", "Zhang et al. 2020")
 
 
 @pytree_config

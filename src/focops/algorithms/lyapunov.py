@@ -35,10 +35,7 @@ from focops.core.first_order import Info, State
 from focops.core.spec import Spec
 from focops.core.types import Params, Rollout
 
-CARD = Card(
-    "first", "none: projects", "safe from a safe baseline, if the linearised constraint is exact",
-    "Chow, Nachum, Faust, Duéñez-Guzmán, Ghavamzadeh 2019, arXiv:1901.10031",
-)  # fmt: skip
+CARD = Card("first", "none: projection", "safe from safe, to first order", "Chow et al. 2019")
 
 
 @pytree_config

@@ -29,10 +29,7 @@ from focops.core.second_order import Info, State
 from focops.core.spec import Spec
 from focops.core.types import Rollout
 
-CARD = Card(
-    "second", "none: projects", "worst-case bound on the violation per update ",
-    "Yang, Rosca, Narasimhan, Ramadge 2020, ICLR",
-)  # fmt: skip
+CARD = Card("second", "none: projection", "bounded violation per update", "Yang et al. 2020")
 
 
 @pytree_config

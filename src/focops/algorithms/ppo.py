@@ -22,7 +22,7 @@ from focops.core.first_order import Info, State
 from focops.core.spec import Spec
 from focops.core.types import Params, Rollout
 
-CARD = Card("first", "none", "nothing: sees no constraint", "Schulman et al. 2017, arXiv:1707.06347")
+CARD = Card("first", "none", "none: unconstrained", "Schulman et al. 2017")
 
 
 @pytree_config

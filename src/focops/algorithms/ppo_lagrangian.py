@@ -24,7 +24,7 @@ from focops.core.first_order import Info, State
 from focops.core.spec import Spec
 from focops.core.types import Params, Rollout
 
-CARD = Card("first", "integrates J_C − b", "none proved", "Ray, Achiam, Amodei 2019; FOCOPS paper, appendix")
+CARD = Card("first", "integrates J_C − b", "none proved", "Ray et al. 2019")
 
 
 @pytree_config

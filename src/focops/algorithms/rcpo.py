@@ -25,10 +25,7 @@ from focops.core.first_order import Info, State
 from focops.core.spec import Spec
 from focops.core.types import Params, Rollout
 
-CARD = Card(
-    "first", "integrates J_C − b, slowest", "converges to a feasible policy, if ν is slow enough",
-    "Tessler, Mankowitz, Mannor 2019, ICLR",
-)  # fmt: skip
+CARD = Card("first", "integrates J_C − b", "converges, if ν is slowest", "Tessler et al. 2019")
 
 
 @pytree_config

@@ -21,7 +21,7 @@ from focops.core.second_order import Info, State
 from focops.core.spec import Spec
 from focops.core.types import Rollout
 
-CARD = Card("second", "none", "nothing: sees no constraint", "Schulman et al. 2015, ICML")
+CARD = Card("second", "none", "none: unconstrained", "Schulman et al. 2015")
 
 
 @pytree_config

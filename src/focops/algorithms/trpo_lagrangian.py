@@ -23,7 +23,7 @@ from focops.core.second_order import Info, State
 from focops.core.spec import Spec
 from focops.core.types import Rollout
 
-CARD = Card("second", "integrates J_C − b", "none proved", "Ray, Achiam, Amodei 2019; FOCOPS paper, appendix")
+CARD = Card("second", "integrates J_C − b", "none proved", "Ray et al. 2019")
 
 
 @pytree_config
