@@ -154,11 +154,18 @@ def tasks(words: list[str]) -> int:
 
 
 def algos(words: list[str]) -> int:
-    """`focops algos`: each algorithm and its paper."""
+    """`focops algos`: each algorithm, what kind it is, and where it comes from."""
+    from rich.console import Console
+    from rich.table import Table
+
     from focops.algorithms import ALGORITHMS
 
+    table = Table(
+        "algorithm", "order", "multiplier", "guarantees", "reference", box=None, header_style="dim", pad_edge=False
+    )
     for name, module in ALGORITHMS.items():
-        print(f"{name:16} {(module.__doc__ or '').strip().splitlines()[0]}")
+        table.add_row(name, *module.CARD)
+    Console(highlight=False).print(table)
     return 0
 
 
