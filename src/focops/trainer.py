@@ -166,7 +166,7 @@ class Trainer:
 
     def save_policy(self, folder: Path) -> None:
         """Write the policy on its own, for `focops.load`."""
-        hidden = None if self.algo_config.network else self.algo_config.hidden
+        hidden = self.algo_config.hidden if self.algo_config.network is None else None
         save_policy(folder, self.state.policy, self.stats, self.spec, hidden, self.config.task, self.iteration)
 
 

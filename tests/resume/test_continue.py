@@ -3,7 +3,9 @@
 import dataclasses
 import shutil
 from pathlib import Path
+from typing import NamedTuple
 
+import jax
 import numpy as np
 import pytest
 
@@ -102,3 +104,30 @@ def test_a_run_that_does_not_fit_is_refused_and_nothing_is_made(
 def test_nowhere_is_refused_as_a_source(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="holds no run"):
         runs.run(tiny(OURS, tmp_path / "run", init_from=tmp_path / "nowhere"))
+
+
+class Linear(NamedTuple):
+    """A network of the user's own."""
+
+    scale: float = 0.1
+
+    def init(self, key, in_size: int, out_size: int):
+        return {"w": self.scale * jax.random.normal(key, (in_size, out_size))}
+
+    def apply(self, params, x):
+        return x @ params["w"]
+
+
+def test_a_run_with_a_network_of_ones_own_is_resumed_loaded_and_evaluated_with_it(tmp_path: Path) -> None:
+    whole = runs.run(tiny(OURS, tmp_path / "whole", algo={"network": Linear()})).path
+    stops = iter([False, False, False, True])
+    run = runs.run(tiny(OURS, tmp_path / "run", algo={"network": Linear()}), should_stop=lambda: next(stops)).path
+    with pytest.raises(UsageError, match=r"give it again: focops.resume\(path, network=…\)"):
+        focops.resume(run)
+    assert results(focops.resume(run, network=Linear()).path) == results(whole)
+    with pytest.raises(UsageError, match=r"pass it: focops.load\(path, network=…\)"):
+        focops.load(run)
+    weights = newest(run)["learner[0].policy.network['w']"]
+    assert weights.shape == (4, 2)
+    assert focops.load(run, network=Linear()).predict(np.zeros(4)).shape == (2,)
+    assert focops.evaluate(run, network=Linear(), episodes=2).episodes == 2
