@@ -1,6 +1,6 @@
 """Action distributions: sample, mode, log-prob, entropy, KL; one number per state, summed over action dimensions."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -35,8 +35,8 @@ class DiagonalGaussian(NamedTuple):
         per_state = jnp.sum(self.log_std + 0.5 * (_LOG_2PI + 1), -1)
         return jnp.broadcast_to(per_state, self.mean.shape[:-1])
 
-    def kl(self, other: "DiagonalGaussian") -> Float[Array, "*batch"]:
-        """KL(self ‖ other)."""
+    def kl(self, other: Any) -> Float[Array, "*batch"]:
+        """KL(self ‖ other), the other of the same kind."""
         log_ratio = self.log_std - other.log_std
         z = (self.mean - other.mean) * jnp.exp(-other.log_std)
         return jnp.sum(0.5 * (jnp.exp(2 * log_ratio) + z * z - 1) - log_ratio, -1)
@@ -64,8 +64,8 @@ class Categorical(NamedTuple):
         log_p = jax.nn.log_softmax(self.logits)
         return -jnp.sum(jnp.exp(log_p) * log_p, -1)
 
-    def kl(self, other: "Categorical") -> Float[Array, "*batch"]:
-        """KL(self ‖ other)."""
+    def kl(self, other: Any) -> Float[Array, "*batch"]:
+        """KL(self ‖ other), the other of the same kind."""
         log_p, log_q = jax.nn.log_softmax(self.logits), jax.nn.log_softmax(other.logits)
         return jnp.sum(jnp.exp(log_p) * (log_p - log_q), -1)
 

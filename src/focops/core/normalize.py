@@ -14,7 +14,7 @@ class RunningStats(NamedTuple):
 
     mean: Float[Array, "O"]
     variance: Float[Array, "O"]
-    count: Float[Array, ""]
+    count: Float[Array, ""]  # pyright: ignore[reportIncompatibleMethodOverride]
 
 
 def init(obs_size: int) -> RunningStats:
