@@ -165,7 +165,8 @@ def algos(words: list[str]) -> int:
     )
     for name, module in ALGORITHMS.items():
         table.add_row(name, *module.CARD)
-    Console(highlight=False).print(table)
+    # a pipe has no width: keep each algorithm on one line there
+    Console(highlight=False, width=None if sys.stdout.isatty() else 120).print(table)
     return 0
 
 

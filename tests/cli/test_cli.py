@@ -233,7 +233,8 @@ def test_tasks_and_algorithms_are_listed(capsys: pytest.CaptureFixture[str]) -> 
     assert cli.main(["algos"]) == 0
     text = capsys.readouterr().out
     assert re.search(r"HalfCheetahSpeed-v0 +speed +151\.989", text)
-    assert "NeurIPS 2020" in text
+    assert re.search(r"focops +first +integrates .* Zhang et al\. 2020", text)
+    assert re.search(r"cpo +second +solved per update .* Achiam et al\. 2017", text)
 
 
 @pytest.mark.parametrize("words", ["", "--help", "--version", "trian"])
