@@ -137,8 +137,11 @@ class Trainer:
         """Go on from `arrays`."""
         part = lambda prefix: {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
         self.state, self.stats = _fill((self.state, self.stats), arrays)
-        self.env.restore(part("env/"))
-        self.collector.episodes.restore(part("episodes/"))
+        try:
+            self.env.restore(part("env/"))
+            self.collector.episodes.restore(part("episodes/"))
+        except KeyError as missing:
+            raise UsageError(f"the checkpoint does not fit this run's environments: it has no {missing}") from None
         self.collector.episodes.restart(self.env.age == 0)  # episodes that could not be gone on with
         self.iteration = int(arrays["iteration"])
         self._rest()

@@ -1,10 +1,16 @@
 """Same seed and flags, same bytes, at any number of threads; another seed, other bytes."""
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 
 from focops import run as runs
+from focops.algorithms import ALGORITHMS
+from focops.config import default_config
+from focops.errors import UsageError
+from focops.runs import checkpoint
+from focops.trainer import Trainer
 from tests.resume.tiny import OURS, results, tiny
 from tests.resume.worlds import Drift
 
@@ -30,6 +36,27 @@ def test_stopping_and_resuming_each_iteration_gives_the_same_bytes(tmp_path: Pat
         summary = runs.resume(path, should_stop=lambda: next(stops)).summary
     assert summary["finished"]
     assert results(path) == expected
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_every_algorithm_goes_on_exactly_from_its_arrays(tmp_path: Path, algorithm: str) -> None:
+    algo = default_config(OURS, algorithm).algo
+    small = {"hidden": (8,), "minibatch_size": 32, "epochs": 2}
+    algo = dataclasses.replace(algo, **{name: value for name, value in small.items() if hasattr(algo, name)})
+    trainer = Trainer(dataclasses.replace(tiny(OURS, tmp_path), algorithm=algorithm, algo=algo))
+    trainer.iterate()
+    saved = checkpoint.serialize(trainer.arrays(), {})
+    expected = trainer.iterate(), checkpoint.serialize(trainer.arrays(), {})
+    trainer.iterate()
+    trainer.restore(checkpoint.deserialize(saved, "it")[0])
+    assert (trainer.iterate(), checkpoint.serialize(trainer.arrays(), {})) == expected
+
+
+def test_a_checkpoint_of_other_environments_is_refused(tmp_path: Path) -> None:
+    trainer = Trainer(tiny(OURS, tmp_path))
+    arrays = {name: array for name, array in trainer.arrays().items() if name != "env/simulation"}
+    with pytest.raises(UsageError, match="does not fit this run's environments: it has no 'simulation'"):
+        trainer.restore(arrays)
 
 
 def test_resuming_a_finished_run_changes_nothing(tmp_path: Path) -> None:
