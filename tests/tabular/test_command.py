@@ -12,15 +12,15 @@ pytest.importorskip("matplotlib")
 
 
 def test_the_optimum_is_printed_with_values_multipliers_and_what_binds(tmp_path, capsys):
-    save(queue(limits=(60.0, 7.0)), tmp_path / "q.json")
+    save(queue(limits=(200.0, 7.0)), tmp_path / "q.json")
     assert cli.main(["solve", str(tmp_path / "q.json")]) == 0
     printed = capsys.readouterr().out
-    solution = solve_lp(queue(limits=(60.0, 7.0)))
+    solution = solve_lp(queue(limits=(200.0, 7.0)))
     assert f"J = {solution.ret:.6g}" in printed
     delay, effort = (
         next(line for line in printed.splitlines() if line.startswith(name)) for name in ("delay", "effort")
     )
-    assert delay.split()[1:4] == [f"{solution.cost_return[0]:.6g}", "60", "no"]
+    assert delay.split()[1:4] == [f"{solution.cost_return[0]:.6g}", "200", "no"]
     assert effort.split()[2:] == ["7", "yes", f"{solution.nu[1]:.6g}"]
     assert "randomises in 1 state\n" in printed
 

@@ -17,6 +17,7 @@ from focops.tabular.cmdp import CMDP
 from focops.tabular.evaluation import solve_chain
 
 _GAP = 1e-9
+HIGHS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 _ROUNDS = 500
 _SAME = 1e-11
 """Relative to the values: what counts as no improvement in policy iteration."""
@@ -68,7 +69,8 @@ def _generate(cmdp: CMDP, constraints: list[int], columns: _Columns, elastic: bo
         greedy = best_policy(cmdp, (0.0 if elastic else 1.0) * cmdp.reward - cost @ nu, greedy)
         ret, cost_return = _point(cmdp, greedy, cost)
         bound = min(bound, (0.0 if elastic else ret) + float(nu @ (limits - cost_return)))
-        if bound - value <= _GAP * (1 + abs(bound)):
+        known = any(np.array_equal(greedy, actions) for actions in columns.actions)
+        if bound - value <= _GAP * (1 + abs(bound)) or known:  # known: only rounding keeps the gap open
             break
         columns.actions.append(greedy)
         columns.ret.append(ret)
@@ -89,7 +91,7 @@ def _master(columns: _Columns, limits: np.ndarray, elastic: bool) -> tuple[np.nd
     cost = np.hstack([cost, -np.eye(m)]) if elastic else cost
     result = linprog(
         objective, A_eq=np.concatenate([np.ones(n), np.zeros(objective.size - n)])[None], b_eq=[1.0],
-        A_ub=cost, b_ub=limits + 1e-9 * (1 + np.abs(limits)), method="highs-ds",
+        A_ub=cost, b_ub=limits + 1e-9 * (1 + np.abs(limits)), method="highs-ds", options=HIGHS,
     )  # fmt: skip
     if result.status != 0:
         raise RuntimeError(f"HiGHS did not solve the master program: {result.message}")

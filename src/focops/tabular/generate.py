@@ -63,15 +63,16 @@ def gridworld(grid: Sequence[str], *, limit: float = 0.1, slip: float = 0.1, dis
     cells = grid_cells(rows)
     index = {cell: s for s, cell in enumerate(cells)}
     kind = np.array([rows[i][j] for i, j in cells])
-    moves = list(MOVES.values())
-    into = np.zeros((len(cells), len(moves), len(cells)))
+    entries = []
     for s, (i, j) in enumerate(cells):
-        for a, (di, dj) in enumerate(moves):
+        for a, (di, dj) in enumerate(MOVES.values()):
             for (step_i, step_j), p in (((di, dj), 1 - slip), ((dj, di), slip / 2), ((-dj, -di), slip / 2)):
-                into[s, a, index.get((i + step_i, j + step_j), s)] += p
-    into[kind == "G"] = 0.0
-    reward, cost = into @ (kind == "G").astype(float), into @ (kind == "H").astype(float)
-    into[kind == "G", :, kind == "G"] = 1.0
+                successor = s if kind[s] == "G" else index.get((i + step_i, j + step_j), s)
+                entries.append((p, s * len(MOVES) + a, successor))
+    p, row, successor = map(np.array, zip(*entries, strict=True))
+    into = sp.csr_array((p, (row, successor)), shape=(len(cells) * len(MOVES), len(cells)))
+    alive = (kind != "G")[:, None]
+    reward, cost = ((into @ (kind == letter)).reshape(-1, len(MOVES)) * alive for letter in "GH")
     start = (kind == "S") / np.sum(kind == "S")
     return CMDP(
         into, reward, cost[..., None], start, np.array([limit]), discount,

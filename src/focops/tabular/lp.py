@@ -18,7 +18,7 @@ from scipy.optimize import linprog
 
 from focops.errors import UsageError
 from focops.tabular.cmdp import CMDP
-from focops.tabular.decomposition import Optimum, decompose
+from focops.tabular.decomposition import HIGHS, Optimum, decompose
 from focops.tabular.evaluation import Evaluation, evaluate
 
 TOLERANCE = 1e-6
@@ -87,7 +87,7 @@ def _direct(cmdp: CMDP, constraints: list[int], elastic: bool, slack: float) -> 
         flow = sp.hstack([flow, sp.csr_array((num_states, m))], format="csr")
         cost = sp.hstack([cost, -sp.eye_array(m)], format="csr")
     result = linprog(
-        objective, A_eq=flow, b_eq=cmdp.start, method="highs-ds",
+        objective, A_eq=flow, b_eq=cmdp.start, method="highs-ds", options=HIGHS,
         **({"A_ub": cost, "b_ub": cmdp.limits[constraints]} if m else {}),
     )  # fmt: skip
     if result.status == 2:
