@@ -109,6 +109,7 @@ def curves() -> None:
 
     figure, axes = plt.subplots(2, len(PAPER), figsize=(10, 6), sharex=True, layout="constrained")
     for column, (task, (reward, _, _)) in enumerate(PAPER.items()):
+        limit = np.nan
         for preset, colour in zip(PRESETS, ("tab:blue", "tab:orange"), strict=True):
             for i, folder in enumerate(sorted((RESULTS / f"{task}-{preset}").iterdir())):
                 kept, label = curve(folder), preset if i == 0 else None

@@ -58,8 +58,8 @@ def physics_of(run: Any) -> Callable[[], None]:
 def ppo(gym_id: str) -> Callable[[], None]:
     """One more batch of Stable-Baselines3's PPO: two networks, no costs, its default sizes (2048, 64, 10)."""
     import gymnasium
-    import torch
-    from stable_baselines3 import PPO
+    import torch  # pyright: ignore[reportMissingImports]
+    from stable_baselines3 import PPO  # pyright: ignore[reportMissingImports]
 
     torch.set_num_threads(1)
     small = {} if "Cheetah" in gym_id else {"include_cfrc_ext_in_observation": False}

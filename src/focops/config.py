@@ -135,7 +135,7 @@ def _validate_algo(algo: Any, require: Any) -> None:
     positive = ["temperature", "trust_region", "policy_rate", "value_rate", "cost_value_rate", "max_grad_norm"]
     not_negative = ["nu_init", "nu_max", "nu_rate", "nu_lead", "value_l2", "damping", "k_p", "k_i", "k_d"]
     counts = ["epochs", "max_backtracks", "cg_iterations", "value_iterations"]
-    ranges = {name: (lambda x: x > 0, _POSITIVE) for name in positive}
+    ranges: dict[str, tuple[Any, str]] = {name: (lambda x: x > 0, _POSITIVE) for name in positive}
     ranges |= {name: (lambda x: x >= 0, _NOT_NEGATIVE) for name in not_negative}
     ranges |= {name: (lambda x: 0 <= x <= 1, "in [0, 1]") for name in ("gae", "cost_gae")}
     ranges |= {name: (lambda x: 0 < x < 1, "in (0, 1)") for name in ("discount", "clip", "backtracking")}
