@@ -13,10 +13,12 @@ from focops.core import policy
 from focops.core.distributions import Categorical
 from focops.core.estimate import Batch, estimate
 from focops.core.networks import MLP
-from tests.algorithms.cases import rollout, spec
+from tests.algorithms.cases import QUICK, rollout, spec
 
 CONFIG = focops.Config(hidden=(8, 8), limits=(1.0, 2.0), cost_discounts=(0.99, 0.9), minibatch_size=32, epochs=30)
-INIT, UPDATE, ESTIMATE = jax.jit(focops.init, static_argnums=1), jax.jit(focops.update), jax.jit(estimate)
+INIT = jax.jit(focops.init, static_argnums=1)
+UPDATE = jax.jit(focops.update, compiler_options=QUICK)
+ESTIMATE = jax.jit(estimate, compiler_options=QUICK)
 
 
 def samples(discrete: bool, n: int = 40, seed: int = 0):
