@@ -1,6 +1,6 @@
 """What an update costs, algorithm by algorithm: CPU milliseconds on one core, side by side in one process.
 
-    python benchmarks/updates.py [--rounds 15] [--out results/algorithms/updates.md]
+    python benchmarks/updates.py [focops NAME ...] [--rounds 15] [--out results/algorithms/updates.md]
 
 Ant's sizes (27 observations, 8 actions), one constraint, a batch of 2048, the defaults of each algorithm. FOCOPS does
 all of its 10 epochs. `policy` is the update with the critics' steps taken out, less the estimates of J_C and of
@@ -75,9 +75,9 @@ def programs(name: str) -> dict:
     }
 
 
-def measure(rounds: int) -> dict[str, dict[str, float]]:
+def measure(rounds: int, names: list[str]) -> dict[str, dict[str, float]]:
     """Median CPU milliseconds of each part of each algorithm's update."""
-    compiled = {name: programs(name) for name in ALGORITHMS}
+    compiled = {name: programs(name) for name in names}
     times: dict = {name: {part: [] for part in parts} for name, parts in compiled.items()}
     for _ in range(rounds):
         for name, parts in compiled.items():
@@ -106,13 +106,14 @@ def table(found: dict[str, dict[str, float]]) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", default=list(ALGORITHMS), help="focops first")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     jax.config.update("jax_cpu_enable_async_dispatch", False)
-    found = measure(options.rounds)
-    slow = [name for name in BOUNDED if found[name]["policy"] > BOUND * found["focops"]["policy"]]
+    found = measure(options.rounds, options.names)
+    slow = [name for name in BOUNDED if name in found and found[name]["policy"] > BOUND * found["focops"]["policy"]]
     verdict = (
         f"Policy steps of {', '.join(BOUNDED)} at most {BOUND} times FOCOPS's 10 epochs: "
         + (f"no, not of {', '.join(slow)}." if slow else "yes.")

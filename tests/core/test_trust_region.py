@@ -170,11 +170,11 @@ def test_constraints_that_contradict_each_other_leave_a_finite_step():
 
 def test_the_line_search_takes_the_longest_accepted_length():
     step = jnp.array([1.0, 0.0])
-    search = jax.jit(lambda bound: trust_region.backtrack(lambda x: x[0] <= bound, step, 0.8, 10))
+    search = jax.jit(lambda bound: trust_region.backtrack(lambda x: (x[0] <= bound, x[0] / 2), step, 0.8, 10))
     for bound in (2.0, 1.0, 0.7, 0.2, 0.14):
         expected = next(0.8**j for j in range(10) if 0.8**j <= bound)
-        taken, share = search(bound)
-        np.testing.assert_allclose([taken[0], share], expected, rtol=1e-5)
-    taken, share = search(0.8**9 * 0.99)
-    assert share == 0
+        taken, share, kl = search(bound)
+        np.testing.assert_allclose([taken[0], share, 2 * kl], expected, rtol=1e-5)
+    taken, share, kl = search(0.8**9 * 0.99)
+    assert share == kl == 0
     assert (np.asarray(taken) == 0).all()

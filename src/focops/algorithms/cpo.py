@@ -43,22 +43,21 @@ def init(key: Key[Array, ""], spec: Spec, config: Config) -> State:
 def update(key: Key[Array, ""], state: State, rollout: Rollout, config: Config) -> tuple[State, Info]:
     critics, batch, cost = estimate(state.critics, state.policy, rollout, config)
     near = second_order.local(state.policy, batch, config)
-    old_reward, g = jax.value_and_grad(near.reward)(near.zero)
-    costs = lambda x: cost.worth * near.costs(x)
-    old_costs, b = costs(near.zero), jax.jacrev(costs)(near.zero)
+    objectives = second_order.objectives(near, cost.worth)
+    old, gradients = objectives(near.zero), jax.jacrev(objectives)(near.zero)
     c = cost.cost_return - jnp.array(config.limits)
 
-    natural = second_order.natural(near, jnp.concatenate([g[None], b]), config)
-    h_g, h_b = natural[0], natural[1:]
+    natural = second_order.natural(near, gradients, config)
+    (g, b), (h_g, h_b) = (gradients[0], gradients[1:]), (natural[0], natural[1:])
     s = b @ h_b.T
     solution = trust_region.solve(g @ h_g, b @ h_g, (s + s.T) / 2, c, config.trust_region)
     step = solution.reward * h_g - solution.cost @ h_b
 
-    def accept(x):
-        rises = (near.reward(x) >= old_reward) | jnp.any(c > 0)
-        within = jnp.all(costs(x) - old_costs <= jnp.maximum(-c, 0))
-        return rises & within & (near.kl(x) <= config.trust_region)
+    def agree(x):
+        gain = objectives(x) - old
+        rises = (gain[0] >= 0) | jnp.any(c > 0)
+        return rises & jnp.all(gain[1:] <= jnp.maximum(-c, 0))
 
     nu = solution.cost / jnp.maximum(solution.reward, 1e-8) * solution.feasible
     state = state._replace(critics=critics, nu=nu)
-    return second_order.finish(state, near, step, accept, batch, rollout, cost.cost_return, config)
+    return second_order.finish(state, near, step, agree, batch, rollout, cost.cost_return, config)

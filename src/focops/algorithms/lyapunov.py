@@ -71,10 +71,10 @@ def update(key: Key[Array, ""], state: State, rollout: Rollout, config: Config) 
     step = free - trust_region.project(b @ b.T, b @ free - slack) @ b
 
     kl = lambda x: jnp.mean(policy.distribution(network(config), unravel(baseline + x), batch.obs).kl(batch.old))
-    accept = lambda x: kl(x) <= config.trust_region
-    step, _ = trust_region.backtrack(accept, step, config.backtracking, config.max_backtracks)
+    check = lambda x: (kl(x) <= config.trust_region, kl(x))
+    step, _, moved = trust_region.backtrack(check, step, config.backtracking, config.max_backtracks)
     state = state._replace(policy=unravel(baseline + step))
-    return state, first_order.report(state, batch, cost.cost_return, epochs, kl(step), config)
+    return state, first_order.report(state, batch, cost.cost_return, epochs, moved, config)
 
 
 def policy_loss(theta: Params, batch: Batch, config: Config) -> Float[Array, ""]:

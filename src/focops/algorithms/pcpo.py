@@ -3,10 +3,11 @@
 | here                 | paper          | where                                                                |
 |----------------------|----------------|----------------------------------------------------------------------|
 | g, b, c              | g, a, b        | gradients of reward and costs, J_C(π_k) − h                          |
-| towards_reward       | θ^{k+½} − θ^k  | reward improvement: TRPO's step                                      |
+| length · h_g         | θ^{k+½} − θ^k  | reward improvement: TRPO's step                                      |
 | metric               | L              | of the projection: H ("kl") or I ("l2")                              |
 | trust_region.project | max(0, ·)      | projection; by active sets for several constraints                   |
 | cost.worth           | 1/(1 − γ)      | as in CPO                                                            |
+| curved               |                | H·step, from what the conjugate gradients solved                     |
 | nu                   |                | length of the projection along each constraint, reported only        |
 
 No multiplier; the direction is the reward's natural gradient, then the shortest way back to where the linearised
@@ -47,25 +48,19 @@ def init(key: Key[Array, ""], spec: Spec, config: Config) -> State:
 def update(key: Key[Array, ""], state: State, rollout: Rollout, config: Config) -> tuple[State, Info]:
     critics, batch, cost = estimate(state.critics, state.policy, rollout, config)
     near = second_order.local(state.policy, batch, config)
-    costs = lambda x: cost.worth * near.costs(x)
-    g, old_costs, b = jax.grad(near.reward)(near.zero), costs(near.zero), jax.jacrev(costs)(near.zero)
-    c = cost.cost_return - jnp.array(config.limits)
+    objectives = second_order.objectives(near, cost.worth)
+    old, gradients = objectives(near.zero), jax.jacrev(objectives)(near.zero)
+    g, b, c = gradients[0], gradients[1:], cost.cost_return - jnp.array(config.limits)
 
-    if config.metric == "kl":
-        natural = second_order.natural(near, jnp.concatenate([g[None], b]), config)
-        h_g, way_back = natural[0], natural[1:]
-    else:
-        h_g, way_back = second_order.natural(near, g, config), b
-    towards_reward = jnp.sqrt(2 * config.trust_region / jnp.maximum(g @ h_g, 1e-30)) * h_g
+    natural = second_order.natural(near, gradients if config.metric == "kl" else g[None], config)
+    h_g, way_back = natural[0], natural[1:] if config.metric == "kl" else b
+    length = jnp.sqrt(2 * config.trust_region / jnp.maximum(g @ h_g, 1e-30))
     s = b @ way_back.T
-    w = trust_region.project((s + s.T) / 2, c + b @ towards_reward)
-    step = towards_reward - w @ way_back
-    length = jnp.sqrt(jnp.maximum(step @ near.product(step), 1e-30))
-    step = step * jnp.minimum(1.0, jnp.sqrt(2 * config.trust_region) / length)
+    w = trust_region.project((s + s.T) / 2, c + length * (b @ h_g))
+    step = length * h_g - w @ way_back
+    curved = length * g - w @ (b if config.metric == "kl" else jax.vmap(near.product)(b))
+    step = step * jnp.minimum(1.0, jnp.sqrt(2 * config.trust_region / jnp.maximum(step @ curved, 1e-30)))
 
-    def accept(x):
-        within = jnp.all(costs(x) - old_costs <= jnp.maximum(-c, 0))
-        return within & (near.kl(x) <= config.trust_region)
-
+    within = lambda x: jnp.all((objectives(x) - old)[1:] <= jnp.maximum(-c, 0))
     state = state._replace(critics=critics, nu=w)
-    return second_order.finish(state, near, step, accept, batch, rollout, cost.cost_return, config)
+    return second_order.finish(state, near, step, within, batch, rollout, cost.cost_return, config)

@@ -96,32 +96,40 @@ def local(theta: policy.PolicyParams, batch: Batch, config: Config) -> Local:
     )
 
 
-def natural(near: Local, gradients: Float[Array, "*k P"], config: Config) -> Float[Array, "*k P"]:
+def objectives(near: Local, worth: Float[Array, "m"]) -> Callable[[Float[Array, "P"]], Float[Array, "k"]]:
+    """x ↦ the reward's surrogate, then the costs' in units of J_C: k = 1 + m."""
+    return lambda x: jnp.concatenate([near.reward(x)[None], worth * near.costs(x)])
+
+
+def natural(near: Local, gradients: Float[Array, "k P"], config: Config) -> Float[Array, "k P"]:
     """H⁻¹ times each gradient."""
-    one = lambda g: trust_region.conjugate_gradient(near.product, g, config.cg_iterations)
-    return jax.vmap(one)(gradients) if gradients.ndim == 2 else one(gradients)
+    return jax.vmap(lambda g: trust_region.conjugate_gradient(near.product, g, config.cg_iterations))(gradients)
 
 
 def finish(
     state: State,
     near: Local,
     step: Float[Array, "P"],
-    accept: Callable[[Float[Array, "P"]], Bool[Array, ""]],
+    agree: Callable[[Float[Array, "P"]], Bool[Array, ""]],
     batch: Batch,
     rollout: Rollout,
     cost_return: Float[Array, "m"],
     config: Config,
 ) -> tuple[State, Info]:
-    """Take the longest accepted part of `step`, then fit the critics."""
-    x, share = trust_region.backtrack(accept, step, config.backtracking, config.max_backtracks)
+    """Take the longest part of `step` that is within the trust region and where `agree` says that the surrogates keep
+    what was promised; then fit the critics."""
+
+    def check(x):
+        kl = near.kl(x)
+        return agree(x) & (kl <= config.trust_region), kl
+
+    x, share, kl = trust_region.backtrack(check, step, config.backtracking, config.max_backtracks)
     annealed = 1.0 - rollout.progress
     learned = critics.fit(
         state.critics, batch.obs, batch.target, batch.cost_target, annealed, config.value_iterations, config
     )
     losses = critics.errors(learned, batch.obs, batch.target, batch.cost_target, config)
-    info = Info(
-        cost_return, state.nu, near.kl(x), (share > 0).astype(jnp.int32), share, jnp.mean(batch.old.entropy()), *losses
-    )
+    info = Info(cost_return, state.nu, kl, (share > 0).astype(jnp.int32), share, jnp.mean(batch.old.entropy()), *losses)
     return state._replace(policy=near.move(x), critics=learned), info
 
 
@@ -135,7 +143,7 @@ def natural_gradient_update(
     """TRPO: x = √(2δ / gᵀH⁻¹g) H⁻¹g, shortened until the surrogate rises and the mean KL is within δ."""
     near = local(state.policy, batch, config)
     old, gradient = jax.value_and_grad(near.reward)(near.zero)
-    direction = natural(near, gradient, config)
+    direction = trust_region.conjugate_gradient(near.product, gradient, config.cg_iterations)
     length = jnp.sqrt(2 * config.trust_region / jnp.maximum(gradient @ direction, 1e-30))
-    accept = lambda x: (near.reward(x) > old) & (near.kl(x) <= config.trust_region)
-    return finish(state, near, length * direction, accept, batch, rollout, cost_return, config)
+    rises = lambda x: near.reward(x) > old
+    return finish(state, near, length * direction, rises, batch, rollout, cost_return, config)

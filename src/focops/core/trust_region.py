@@ -29,16 +29,11 @@ def fisher_product(
     damping: Float[Array, ""] | float,
 ) -> Callable[[Float[Array, "P"]], Float[Array, "P"]]:
     """v ↦ (H + damping·I) v, H = E_s[Jᵀ M J]: J is the Jacobian of the distribution's parameters, M the Hessian of
-    KL(new‖old) in them (Gauss-Newton; at new = old it is all of H). J is linearised once for all products."""
+    KL(new‖old) in them (Gauss-Newton; at new = old it is all of H). J and M are linearised once for all products."""
     old, push = jax.linearize(distribution, theta)
     pull = jax.linear_transpose(push, theta)
-    mean_kl = lambda new: jnp.mean(new.kl(old))
-
-    def product(v: Float[Array, "P"]) -> Float[Array, "P"]:
-        _, curved = jax.jvp(jax.grad(mean_kl), (old,), (push(v),))
-        return pull(curved)[0] + damping * v
-
-    return product
+    _, curve = jax.linearize(jax.grad(lambda new: jnp.mean(new.kl(old))), old)
+    return lambda v: pull(curve(push(v)))[0] + damping * v
 
 
 def conjugate_gradient(
@@ -144,21 +139,25 @@ def _inverse_on(active: Float[Array, "m"], s: Float[Array, "m m"]) -> Float[Arra
 
 
 def backtrack(
-    accept: Callable[[Float[Array, "P"]], Bool[Array, ""]],
+    check: Callable[[Float[Array, "P"]], tuple[Bool[Array, ""], Float[Array, ""]]],
     step: Float[Array, "P"],
     shrink: Float[Array, ""] | float,
     iterations: int,
-) -> tuple[Float[Array, "P"], Float[Array, ""]]:
-    """The longest of step·shrink^j, j < iterations, that is accepted, and its share of the step; zeros if none is."""
+) -> tuple[Float[Array, "P"], Float[Array, ""], Float[Array, ""]]:
+    """The longest of step·shrink^j, j < iterations, that is accepted, its share of the step, and its KL; zeros if none.
+
+    `check` says of a displacement whether it is accepted, and its KL.
+    """
 
     def rejected(carry):
-        tried, accepted = carry
+        tried, accepted, _ = carry
         return ~accepted & (tried < iterations)
 
     def shorter(carry):
-        tried, _ = carry
-        return tried + 1, accept(shrink**tried * step)
+        tried, _, _ = carry
+        return tried + 1, *check(shrink**tried * step)
 
-    tried, accepted = jax.lax.while_loop(rejected, shorter, (jnp.float32(0.0), jnp.array(False)))
+    start = (jnp.float32(0.0), jnp.array(False), jnp.float32(0.0))
+    tried, accepted, kl = jax.lax.while_loop(rejected, shorter, start)
     share = jnp.where(accepted, shrink ** (tried - 1), 0.0)
-    return share * step, share
+    return share * step, share, jnp.where(accepted, kl, 0.0)
