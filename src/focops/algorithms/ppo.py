@@ -10,7 +10,6 @@ No multiplier; the policy climbs the clipped surrogate; the step is K epochs of 
 their critics trained all the same, so that a run reports what its freedom costs.
 """
 
-import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from focops.core import first_order, surrogates
