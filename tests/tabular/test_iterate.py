@@ -33,7 +33,7 @@ def test_from_an_infeasible_policy_it_becomes_feasible_and_optimal(case):
     np.testing.assert_allclose(result.ret[-1], solve_lp(problem).ret, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("problem", [queue(), garnet(50, 4, 3, tightness=0.85), PROBLEMS["Queue-v0"]])
+@pytest.mark.parametrize("problem", [queue(), garnet(50, 4, 3, tightness=0.85), PROBLEMS["TwoLimits-v0"]])
 def test_several_constraints_that_bind_together_are_all_met(problem):
     best = solve_lp(problem)
     assert best.binding.sum() >= 2
@@ -60,12 +60,12 @@ def test_the_practical_step_moves_the_multiplier_first_and_then_the_policy():
 def test_the_practical_iteration_circles_the_optimum_and_its_average_is_near_it():
     problem = PROBLEMS["Crossroads-v0"]
     best = solve_lp(problem)
-    result = practical_iterate(problem, temperature=2.0, nu_rate=0.05, updates=2000)
+    result = practical_iterate(problem, temperature=0.2, nu_rate=1.0, updates=2000)
     late = slice(1000, None)
     np.testing.assert_allclose(result.cost_return[late].mean(0), problem.limits, rtol=0.02)
     np.testing.assert_allclose(result.nu[late].mean(0), best.nu, rtol=0.05)
     # λ fixed and ν stepped: the paper's practical rule alone does not settle here
-    assert result.cost_return[late].std() > 0.05
+    assert result.cost_return[late].std() > 0.02
 
 
 def test_a_temperature_must_be_positive():

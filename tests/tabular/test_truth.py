@@ -15,21 +15,21 @@ def test_trained_focops_reaches_the_optimum_and_keeps_the_limits_within_2_percen
     problem = PROBLEMS[name]
     best = solve_lp(problem)
     untrained = distance(problem, problem.uniform(), best)
-    assert untrained.shortfall > 0.02 or np.any(untrained.violation > 0.02)  # it has something to learn
+    assert untrained.shortfall > 0.04 or np.any(untrained.violation > 0.04)  # it has something to learn
     shortfall, violation = distance(problem, train(settings(name)), best)
     assert shortfall < 0.02
     assert np.all(violation < 0.02)
 
 
 def test_the_problems_are_what_they_are_said_to_be():
-    two, one = solve_lp(PROBLEMS["Queue-v0"]), solve_lp(PROBLEMS["Crossroads-v0"])
+    two, one = solve_lp(PROBLEMS["TwoLimits-v0"]), solve_lp(PROBLEMS["Crossroads-v0"])
     assert two.binding.all()
     assert np.all(two.nu > 0.1)
-    # at the crossroads every deterministic policy either breaks the limit or falls short by more than 10%
+    # at the crossroads every deterministic policy breaks the limit or falls short
     assert 0.2 < one.policy[0, 0] < 0.8
     for action in (0, 1):
-        shortfall, violation = distance(PROBLEMS["Crossroads-v0"], np.eye(2)[[action] * 4], one)
-        assert shortfall > 0.1 or violation[0] > 0.1
+        shortfall, violation = distance(PROBLEMS["Crossroads-v0"], np.eye(2)[[action] * 3], one)
+        assert shortfall > 0.05 or violation[0] > 0.1
 
 
 @pytest.mark.parametrize("name", PROBLEMS)

@@ -91,9 +91,7 @@ def _choice(cmdp: CMDP, solution: Solution, state: Any) -> str:
     row = solution.policy[state]
     taken = np.flatnonzero(row > 1e-6)
     best_first = taken[np.argsort(-row[taken])]
-    return ", ".join(
-        cmdp.action_names[a] if row[a] > 1 - 1e-6 else f"{cmdp.action_names[a]} {row[a]:.4f}" for a in best_first
-    )
+    return ", ".join(str(cmdp.action_names[a]) + ("" if row[a] > 1 - 1e-6 else f" {row[a]:.4f}") for a in best_first)
 
 
 def _state(cmdp: CMDP, state: Any) -> str:

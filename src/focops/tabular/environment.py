@@ -56,4 +56,4 @@ def register(env_id: str, cmdp: CMDP, negligible: float = 1e-3) -> None:
     discount = max(cmdp.discount, *cmdp.cost_discounts) if cmdp.num_costs else cmdp.discount
     horizon = int(np.ceil(np.log(negligible) / np.log(discount)))
     if env_id not in gymnasium.registry:
-        gymnasium.register(env_id, entry_point=CMDPEnv, kwargs={"cmdp": cmdp}, max_episode_steps=horizon)
+        gymnasium.register(env_id, entry_point=lambda **_: CMDPEnv(cmdp), max_episode_steps=horizon)

@@ -1,6 +1,5 @@
 """Problems to solve: random ones, gridworlds with hazards, and admission control of a queue."""
 
-import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
@@ -77,20 +76,6 @@ def gridworld(grid: Sequence[str], *, limit: float = 0.1, slip: float = 0.1, dis
     return CMDP(
         into, reward, cost[..., None], start, np.array([limit]), discount,
         names=("hazard",), action_names=tuple(MOVES), grid=tuple(rows),
-    )  # fmt: skip
-
-
-def episodic(cmdp: CMDP, survival: float) -> CMDP:
-    """The same problem, whose episodes end after each step with probability 1 − `survival`: one more state, the end."""
-    if not 0 < survival <= 1:
-        raise UsageError(f"survival is {survival}; it must be in (0, 1]")
-    stop = sp.csr_array(np.full((cmdp.reward.size, 1), 1 - survival))
-    end = sp.csr_array(np.eye(cmdp.num_states + 1)[np.full(cmdp.num_actions, cmdp.num_states)])
-    transition = sp.vstack([sp.hstack([survival * cmdp.transition, stop]), end])
-    nothing = np.zeros((1, cmdp.num_actions, cmdp.num_costs))
-    return dataclasses.replace(
-        cmdp, transition=transition, reward=np.vstack([cmdp.reward, np.zeros((1, cmdp.num_actions))]),
-        cost=np.vstack([cmdp.cost, nothing]), start=np.append(cmdp.start, 0.0), grid=(),
     )  # fmt: skip
 
 

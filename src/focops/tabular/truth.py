@@ -11,16 +11,14 @@ from focops.tabular.evaluation import evaluate
 from focops.tabular.lp import Solution, solve_lp
 from focops.tabular.problems import PROBLEMS
 
-STEPS, BATCH = 200_000, 2048
+STEPS, BATCH = 150_000, 2048
 
-# ν and the policy are two integrators in a loop, and each batch's J_C is noisy: a slow ν with a long lead and a slow
-# policy settle. Critics of a few states are exact enough for short-sighted GAE, which has little variance.
+# ν and the policy are two integrators in a loop: a long lead damps it, a slow policy averages the noise of J_C.
+# Critics of a few states are exact enough for short-sighted GAE, which has little variance.
 SETTINGS: dict[str, Any] = dict(
     temperature=3.0, policy_rate=5e-4, value_rate=5e-3, cost_value_rate=5e-3, gae=0.3, cost_gae=0.3, value_l2=0.0,
-    nu_init=0.3, nu_max=50.0, nu_rate=0.04, nu_lead=20.0, hidden=(32,), minibatch_size=512,
+    nu_init=0.5, nu_max=50.0, nu_rate=0.3, nu_lead=20.0, hidden=(32,), minibatch_size=512,
 )  # fmt: skip
-OWN: dict[str, dict[str, Any]] = {"Queue-v0": {"nu_init": 1.0, "nu_rate": 0.02}}
-"""What differs by problem: its costs are larger."""
 
 
 class Distance(NamedTuple):
@@ -45,7 +43,7 @@ def settings(name: str, algorithm: str = "focops", steps: int = STEPS, seed: int
 
     config, problem = default_config(f"focops.tabular.problems:{name}", algorithm), PROBLEMS[name]
     fields = {field.name for field in dataclasses.fields(config.algo)}
-    wanted = SETTINGS | OWN.get(name, {}) | {"discount": problem.discount}
+    wanted = SETTINGS | {"discount": problem.discount}
     return dataclasses.replace(
         config,
         algo=dataclasses.replace(config.algo, **{k: v for k, v in wanted.items() if k in fields}),
