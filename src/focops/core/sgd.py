@@ -60,9 +60,10 @@ def epochs(
 
     def epoch(key, state):
         key, shuffle_key = jax.random.split(key)
-        order = shuffle(shuffle_key, size)
-        minibatches = jax.tree.map(lambda x: x[order].reshape(-1, minibatch_size, *x.shape[1:]), batch)
-        state, _ = jax.lax.scan(lambda s, minibatch: (step(s, minibatch), None), state, minibatches)
+        order = shuffle(shuffle_key, size).reshape(-1, minibatch_size)
+        # gathered one by one: a shuffled copy of the whole batch would not stay in the cache
+        take = lambda rows: jax.tree.map(lambda x: x[rows], batch)
+        state, _ = jax.lax.scan(lambda s, rows: (step(s, take(rows)), None), state, order)
         return key, state
 
     if max_divergence is None:
