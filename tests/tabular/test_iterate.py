@@ -71,4 +71,4 @@ def test_the_practical_iteration_circles_the_optimum_and_its_average_is_near_it(
 def test_a_temperature_must_be_positive():
     problem = garnet(3, 2)
     with pytest.raises(UsageError, match="the temperature is 0"):
-        practical_update(problem, problem.uniform(), np.zeros(1), temperature=0, nu_rate=0.1)
+        practical_update(problem, problem.uniform(), np.zeros(1), temperature=0.0, nu_rate=0.1)

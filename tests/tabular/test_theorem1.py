@@ -197,4 +197,4 @@ def test_a_cost_that_nobody_can_lower_is_recovered_from_in_vain():
 
 def test_an_impossible_trust_region_is_refused():
     with pytest.raises(UsageError, match="the trust region is 0"):
-        focops_update(gridworld(["SG"]), gridworld(["SG"]).uniform(), 0)
+        focops_update(gridworld(["SG"]), gridworld(["SG"]).uniform(), 0.0)

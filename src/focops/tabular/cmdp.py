@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, no_type_check
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,6 +14,7 @@ _SUM = 1e-8
 """How far a row of probabilities may be from summing to 1 (it is then scaled to sum to 1)."""
 
 
+@no_type_check  # lists are welcome: what is given is made into what the annotations say
 @dataclass(frozen=True, eq=False)
 class CMDP:
     """Maximise J(π) = E Σ γ^t r(s_t, a_t) subject to J_Ci(π) = E Σ γ_Ci^t c_i(s_t, a_t) ≤ b_i, i = 1 … m.
@@ -60,7 +61,7 @@ class CMDP:
         for what, values in (("limits", self.limits), ("cost_discounts", self.cost_discounts), ("names", self.names)):
             _require(len(values) == m, f"{what} has {len(values)} entries, there are {m} costs: give one for each")
         _require(len(self.action_names) == num_actions, f"action_names must have {num_actions} entries")
-        for value in (self.discount, *self.cost_discounts):
+        for value in (self.discount, *self.cost_discounts.tolist()):
             _require(0 < value < 1, f"a discount is {value}; it must be in (0, 1)")
 
     @property
