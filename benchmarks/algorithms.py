@@ -71,7 +71,8 @@ def table() -> str:
     notes = [
         "",
         "`cvar` limits the mean cost of the worst 5% of episodes, so its mean is meant to be below the limit. `ppo`",
-        "and `trpo` see no constraint. Run 16 at a time on a 16-core machine (Python 3.12, jax 0.11); `updates.md` compares updates.",
+        "and `trpo` see no constraint. Run 16 at a time on a 16-core machine (Python 3.12, jax 0.11); `updates.md`",
+        "compares updates.",
     ]
     return "\n".join(lines + notes) + "\n"
 

@@ -83,7 +83,8 @@ def interleave(parts: dict[str, Callable[[], Any]], rounds: int) -> dict[str, li
 def one_core(rounds: int, with_ppo: bool) -> None:
     print(f"one core, one thread, {rounds} interleaved rounds of {BATCH} samples; samples/s are medians of this run\n")
     print(
-        "| task | physics | whole loop | loop / physics (goal) | SB3 PPO | loop / PPO (goal) |\n|---|---|---|---|---|---|"
+        "| task | physics | whole loop | loop / physics (goal) | SB3 PPO | loop / PPO (goal) |\n"
+        "|---|---|---|---|---|---|"
     )
     for task, gym_id in ROBOTS.items():
         run = trainer(task)

@@ -39,4 +39,4 @@ class Config:
 
 
 def network(config: Config) -> Network:
-    return config.network or MLP(config.hidden)
+    return MLP(config.hidden) if config.network is None else config.network
