@@ -76,7 +76,7 @@ def default_config(task: str = DEFAULT_TASK, algorithm: str = "focops", preset: 
             circle = _replace_present(algo, temperature=1.0, discount=0.995, minibatch_size=1000)
             if algorithm == "focops":
                 circle = dataclasses.replace(circle, trust_region=0.04)
-            config = dataclasses.replace(config, algo=circle, steps=10_000_000, batch_size=50_000)
+            config = dataclasses.replace(config, algo=circle, steps=10_000_000, batch_size=50_000, num_envs=40)
     if preset == "fast":
         return dataclasses.replace(config, algo=_replace_present(config.algo, nu_lead=5.0))
     published = dataclasses.replace(config.algo, bootstrap_time_limit=False, cost_estimator="episodes")
