@@ -8,7 +8,7 @@ from focops.core import tail
 from tests.core.processes import Sampler, walk
 
 DISCOUNT = jnp.array([0.95])
-pay, beyond = jax.jit(tail.pay), jax.jit(tail.beyond)
+pay = jax.jit(tail.pay)
 
 
 def episodes(batches):
@@ -24,32 +24,57 @@ def episodes(batches):
                 yield e, rows, float((0.95 ** np.arange(len(rows)) * cost[rows, e]).sum())
 
 
-def test_tail_costs_sum_to_what_an_episode_costs_beyond_the_threshold_also_across_batches():
+def test_what_an_episode_has_paid_is_kept_across_batches():
     sampler = Sampler(walk(end=0.02, time_limit=60), 4, 0)
     batches = [jax.tree.map(jnp.asarray, sampler.batch(16)) for _ in range(30)]
-    memory, threshold, tails = tail.init(1), jnp.array([6.0]), []
+    memory, before = tail.init(1), []
     for batch in batches:
-        memory, before = pay(memory, batch, DISCOUNT, jnp.float32(60))
-        tails.append(beyond(batch.cost, before, batch.age, DISCOUNT, threshold))
-    tails = np.concatenate(tails)[..., 0]
-    found = [(0.95 ** np.arange(len(rows)) * tails[rows, e]).sum() for e, rows, _ in episodes(batches)]
-    expected = [max(total - 6.0, 0.0) for _, _, total in episodes(batches)]
-    assert 5 < np.sum(np.array(expected) > 0) < len(expected)
-    np.testing.assert_allclose(found, expected, atol=1e-4)
+        memory, paid = pay(memory, batch, DISCOUNT, jnp.float32(60))
+        before.append(paid[..., 0])
+    before, cost = np.concatenate(before), np.concatenate([b.cost for b in batches])[..., 0]
+    for e, rows, _ in episodes(batches):
+        so_far = np.cumsum(0.95 ** np.arange(len(rows)) * cost[rows, e])
+        np.testing.assert_allclose(before[rows, e], [0, *so_far[:-1]], atol=1e-4)
 
 
-def test_the_value_at_risk_is_the_quantile_of_the_latest_whole_episodes():
+def test_the_tails_value_moves_by_the_cost_critics_differences_inside_the_tail_only():
+    """Along a path that stays on one side of the threshold: W_{t+1} − W_t = γ^t (c_t + γ V_{t+1} − V_t), or 0."""
+    rng = np.random.default_rng(0)
+    cost, value = rng.random(20), rng.random(21) * 5
+    paid = np.concatenate([[0], np.cumsum(0.95 ** np.arange(20) * cost)])
+    total = paid + 0.95 ** np.arange(21) * value
+    for threshold in (total.min() - 0.1, total.max() + 0.1):
+        inside = tail.bound_for(
+            jnp.asarray(paid, jnp.float32)[:, None, None], jnp.asarray(value, jnp.float32)[None, :, None],
+            jnp.arange(21)[:, None], DISCOUNT, jnp.array([threshold], jnp.float32),
+        )  # fmt: skip
+        w = np.maximum(total - threshold, 0)
+        delta = 0.95 ** np.arange(20) * (cost + 0.95 * value[1:] - value[:-1])
+        np.testing.assert_allclose(np.diff(w), np.asarray(inside)[:-1, 0, 0] * delta, atol=1e-6)
+
+
+def test_risks_are_those_of_the_latest_whole_episodes():
     sampler = Sampler(walk(end=0.05, time_limit=60), 4, 0, stagger=False)
     batches, memory = [], tail.init(1)
-    highest = jnp.array([100.0])
-    assert tail.value_at_risk(memory, 0.8, highest)[0] == 100.0
-    for n in (1, 30):
+    risk = jax.jit(tail.risk)
+    assert all((np.asarray(x) == 0).all() for x in risk(memory, 0.8))
+    for n in (1, 3, 60):
         for _ in range(n):
             batches.append(jax.tree.map(jnp.asarray, sampler.batch(16)))
             memory, _ = pay(memory, batches[-1], DISCOUNT, jnp.float32(60))
-        totals = sorted(t for _, _, t in episodes(batches))
+        totals = np.sort([t for _, _, t in episodes(batches)])
         assert memory.num_episodes == len(totals)
         if len(totals) <= tail.NUM_EPISODES:
-            expected = totals[int(np.ceil(0.8 * len(totals))) - 1]
-            np.testing.assert_allclose(tail.value_at_risk(memory, 0.8, highest)[0], max(expected, 0), rtol=1e-4)
-    assert tail.value_at_risk(memory, 0.8, jnp.array([0.5]))[0] == 0.5
+            found = risk(memory, 0.8)
+            value = totals[int(np.ceil(0.8 * len(totals))) - 1]
+            beyond = value + np.maximum(totals - value, 0).mean() / 0.2
+            np.testing.assert_allclose(np.ravel(found), [totals.mean(), value, beyond], rtol=1e-3, atol=1e-3)
+    assert len(totals) > tail.NUM_EPISODES
+
+
+def test_at_level_0_the_worst_episodes_are_all_of_them():
+    memory = tail.init(1)._replace(
+        episodes=jnp.arange(float(tail.NUM_EPISODES))[:, None], num_episodes=jnp.int32(tail.NUM_EPISODES)
+    )
+    found = tail.risk(memory, 0.0)
+    np.testing.assert_allclose(found.beyond, found.mean, rtol=1e-5)

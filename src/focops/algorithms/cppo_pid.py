@@ -61,5 +61,4 @@ def update(key: Key[Array, ""], state: State, rollout: Rollout, config: Config) 
 
 
 def policy_loss(theta: Params, batch: Batch, nu: Float[Array, "m"], config: Config) -> Float[Array, ""]:
-    advantage = (batch.advantage - batch.cost_advantage @ nu) / (1 + jnp.sum(nu))
-    return -surrogates.clipped(surrogates.ratio(theta, batch, config), advantage, config.clip)
+    return -surrogates.penalised(theta, batch, nu, config.clip, config)

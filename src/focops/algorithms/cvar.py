@@ -7,17 +7,17 @@
 | nu                | λ                         | multiplier of CVaR_α(J_C) ≤ β                                    |
 | limits            | β                         |                                                                  |
 | at_risk           | ν + E[(J − ν)₊]/(1 − α)   | the Lagrangian's constraint                                      |
-| tail.beyond       | (J − ν) 1[J ≥ ν]          | Algorithm 1's gradient weight, spread over the episode's steps   |
+| tail.bound_for    | 1[J ≥ ν]                  | Algorithm 1's gradient: only the worst episodes count            |
 
 The limit holds for the mean of the worst episodes, not of all. The publication moves ν fastest, then θ, then λ, from
 whole trajectories. Here episodes are longer than batches, so, faster to slower:
 
-- ν is the fixed point of its own update: the α-quantile of the latest 128 episodes, never above β (a safe policy's is
-  not, and any ν bounds CVaR from above);
-- θ sees the tail as an ordinary cost that counts only from where its episode has paid ν (`core/tail.py`), with GAE and
-  critics as every cost has; direction and step are PPO-Lagrangian's. The critics see the state but not what has been
-  paid, where the publication's actor-critic augments the state by it;
-- λ takes its step on ν + E[(J − ν)₊]/(1 − α) − β, last.
+- ν is the fixed point of its own update: the α-quantile of the latest 128 episodes. These were begun under older
+  policies, so they are all shifted by how far the current policy's J_C is from their mean. Never above β (a safe
+  policy's is not, and any ν bounds CVaR from above);
+- θ sees Â_C/(1 − α) where what an episode has paid and its cost critic say that it is bound for the tail, and 0
+  elsewhere: the advantage of the publication's augmented state (`core/tail.py`). Direction and step are PPO's;
+- λ takes its step on CVaR_α − β, with the same shift, last.
 """
 
 from typing import NamedTuple
@@ -25,11 +25,11 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from focops.algorithms import ppo_lagrangian
-from focops.core import first_order, multipliers, tail
+from focops.core import first_order, multipliers, surrogates, tail
 from focops.core.base import network as network
 from focops.core.card import Card
 from focops.core.config import pytree_config
+from focops.core.critics import cost_value
 from focops.core.estimate import estimate
 from focops.core.first_order import State
 from focops.core.spec import Spec
@@ -39,23 +39,29 @@ CARD = Card("first", "integrates CVaR − b", "converges, if ν is slowest", "Ch
 
 
 @pytree_config
-class Config(ppo_lagrangian.Config):
-    """Defaults: PPO-L's of Table 3 of the FOCOPS paper but for the multiplier's, whose signal is 1/(1 − α) noisier."""
+class Config(first_order.Config):
+    """Defaults: PPO's of Table 3 of the FOCOPS paper, and that table's rate of the multiplier."""
 
     level: float = 0.95
     """α: the limit holds for the mean cost of the worst 1 − α of episodes; 0 is the mean of all (0.95: the
     publication's experiments). In [0, 1)."""
-    nu_max: float = 2.0
-    """ν_max: upper bound of the multipliers; `inf` for none. ≥ 0."""
-    nu_rate: float = 0.001
-    """α_ν: step size of the multipliers; not annealed. ≥ 0."""
+    clip: float = 0.2
+    """ε: how far from 1 the ratio of probabilities still counts. In (0, 1)."""
+    nu_init: float = 0.0
+    """λ_0: multiplier at the start, one for all constraints. ≥ 0."""
+    nu_max: float = 10.0
+    """λ_max: upper bound of the multipliers; `inf` for none. ≥ 0."""
+    nu_rate: float = 0.01
+    """Step size of the multipliers; not annealed. ≥ 0."""
+    nu_lead: float = 0.0
+    """Updates by which the policy's multiplier runs ahead of λ, against swings; 0 is the publication's. ≥ 0."""
 
 
 class Info(NamedTuple):
     """What one update did."""
 
     cost_return: Float[Array, "m"]
-    """Mean cost of the latest episodes (0 before the first); the limit is on `cost_at_risk`."""
+    """J_C, the mean over all episodes; the limit is on `cost_at_risk`."""
     cost_at_risk: Float[Array, "m"]
     """CVaR_α(J_C)."""
     threshold: Float[Array, "m"]
@@ -73,18 +79,20 @@ def init(key: Key[Array, ""], spec: Spec, config: Config) -> State:
 
 def update(key: Key[Array, ""], state: State, rollout: Rollout, config: Config) -> tuple[State, Info]:
     limits, discounts = jnp.array(config.limits), jnp.array(config.cost_discounts)
-    memory, paid = tail.pay(state.memory, rollout, discounts, state.critics.cost_return.time_limit)
-    threshold = tail.value_at_risk(memory, config.level, limits)
-    worst = rollout._replace(cost=tail.beyond(rollout.cost, paid, rollout.age, discounts, threshold))
-    critics, batch, excess = estimate(state.critics, state.policy, worst, config)
-    at_risk = threshold + excess.cost_return / (1 - config.level)
+    value = cost_value(state.critics.cost_value, rollout.obs, config)
+    critics, batch, cost = estimate(state.critics, state.policy, rollout, config)
+    memory, paid = tail.pay(state.memory, rollout, discounts, critics.cost_return.time_limit)
+    risk = tail.risk(memory, config.level)
+    shift = cost.cost_return - risk.mean
+    threshold, at_risk = jnp.clip(risk.value + shift, 0.0, limits), risk.beyond + shift
 
+    counts = tail.bound_for(paid, value, rollout.age, discounts, threshold).reshape(batch.cost_advantage.shape)
+    batch = batch._replace(cost_advantage=batch.cost_advantage * counts / (1 - config.level))
     pressure = multipliers.lead(state.nu, at_risk, limits, config.nu_rate, config.nu_max, config.nu_lead)
-    loss = lambda theta, minibatch: ppo_lagrangian.policy_loss(theta, minibatch, pressure, config)
+    loss = lambda theta, minibatch: -surrogates.penalised(theta, minibatch, pressure, config.clip, config)
     state = state._replace(critics=critics, memory=memory)
     state, epochs, kl = first_order.improve(key, state, batch, loss, None, rollout.progress, config)
 
     state = state._replace(nu=multipliers.step(state.nu, at_risk, limits, config.nu_rate, config.nu_max))
-    mean = jnp.sum(memory.episodes, 0) / jnp.clip(memory.num_episodes, 1, tail.NUM_EPISODES)
-    info = first_order.report(state, batch, mean, epochs, kl, config)
+    info = first_order.report(state, batch, cost.cost_return, epochs, kl, config)
     return state, Info(cost_at_risk=at_risk, threshold=threshold, **info._asdict())

@@ -18,3 +18,11 @@ def ratio(theta: Params, batch: Batch, config: Config) -> Float[Array, "N"]:
 def clipped(ratio: Float[Array, "N"], advantage: Float[Array, "N"], clip: Float[Array, ""] | float) -> Float[Array, ""]:
     """E[min(ratio·A, clip(ratio, 1 − ε, 1 + ε)·A)], to be raised (Schulman 2017, Eq. 7)."""
     return jnp.mean(jnp.minimum(ratio * advantage, jnp.clip(ratio, 1 - clip, 1 + clip) * advantage))
+
+
+def penalised(
+    theta: Params, batch: Batch, nu: Float[Array, "m"], clip: Float[Array, ""] | float, config: Config
+) -> Float[Array, ""]:
+    """The clipped surrogate of (Â − ν·Â_C)/(1 + Σν): rescaled, so that large multipliers do not lengthen the step."""
+    advantage = (batch.advantage - batch.cost_advantage @ nu) / (1 + jnp.sum(nu))
+    return clipped(ratio(theta, batch, config), advantage, clip)

@@ -1,11 +1,13 @@
-"""Costs beyond a threshold, step by step: what CVaR needs to know of episodes that are longer than a batch.
+"""The tail of episodes' costs: what CVaR needs to know of episodes that are longer than a batch.
 
-For an episode with discounted cost J = Σ γ^t c_t, let P_t be what it has paid before step t. Counting of each c_t only
-the share by which it carries P beyond v ≥ 0,
+For an episode with discounted cost J = Σ γ^t c_t, let P_t be what it has paid before step t. In expectation it will
+cost P_t + γ^t V_C(s_t) in all, so
 
-    c'_t = c_t · |[P_t, P_t + γ^t c_t] ∩ [v, ∞)| / |γ^t c_t|,     telescopes to     Σ γ^t c'_t = (J − v)₊,
+    W_t = (P_t + γ^t V_C(s_t) − v)₊        stands for        E[(J − v)₊ | s_t, P_t, t],
 
-so the tail is an ordinary discounted cost, with advantages and a J of its own.
+the value function of the state augmented by what has been paid; exactly so where the rest of the episode is certain.
+Its differences along an episode are γ^t·δ_t, the cost critic's own, where P_t + γ^t V_C(s_t) ≥ v, and 0 elsewhere: the
+advantage of the tail is the cost's advantage, in the episodes that are bound for the tail.
 """
 
 from typing import NamedTuple
@@ -65,23 +67,33 @@ def _remember(
     return episodes, memory.num_episodes + order[-1].astype(jnp.int32)
 
 
-def value_at_risk(memory: Memory, level: Float[Array, ""] | float, highest: Float[Array, "m"]) -> Float[Array, "m"]:
-    """The level's quantile of the latest episodes' costs, in [0, highest]; `highest` before any has ended."""
-    seen = jnp.minimum(memory.num_episodes, NUM_EPISODES)
-    rows = jnp.where((jnp.arange(NUM_EPISODES) < seen)[:, None], memory.episodes, jnp.inf)
-    at = jnp.clip(jnp.ceil(level * seen).astype(jnp.int32) - 1, 0, NUM_EPISODES - 1)
-    return jnp.clip(jnp.sort(rows, 0)[at], 0.0, highest)
+class Risk(NamedTuple):
+    """Of the latest whole episodes' costs; zeros before the first."""
+
+    mean: Float[Array, "m"]
+    value: Float[Array, "m"]
+    """Value-at-risk: the level's quantile."""
+    beyond: Float[Array, "m"]
+    """Conditional value-at-risk, VaR + E[(J − VaR)₊]/(1 − level): the mean of the worst 1 − level of episodes."""
 
 
-def beyond(
-    cost: Float[Array, "T E m"],
-    before: Float[Array, "T E m"],
+def risk(memory: Memory, level: Float[Array, ""] | float) -> Risk:
+    number = jnp.minimum(memory.num_episodes, NUM_EPISODES)
+    seen = (jnp.arange(NUM_EPISODES) < number)[:, None]
+    mean = lambda x: jnp.sum(jnp.where(seen, x, 0.0), 0) / jnp.maximum(number, 1)
+    at = jnp.clip(jnp.ceil(level * number).astype(jnp.int32) - 1, 0, NUM_EPISODES - 1)
+    quantile = jnp.where(number > 0, jnp.sort(jnp.where(seen, memory.episodes, jnp.inf), 0)[at], 0.0)
+    excess = mean(jnp.maximum(memory.episodes - quantile, 0.0))
+    return Risk(mean(memory.episodes), quantile, quantile + excess / (1 - level))
+
+
+def bound_for(
+    paid: Float[Array, "T E m"],
+    value: Float[Array, "m T E"],
     age: Int[Array, "T E"],
     discount: Float[Array, "m"],
     threshold: Float[Array, "m"],
-) -> Float[Array, "T E m"]:
-    """c'_t of every sample."""
-    paying = discount ** age[..., None].astype(jnp.float32) * cost
-    top = jnp.maximum(before, before + paying)
-    # an age so old that its discount is nothing pays nothing: then only whether P is beyond v counts
-    return cost * jnp.clip((top - threshold) / jnp.maximum(jnp.abs(paying), 1e-30), 0.0, 1.0)
+) -> Bool[Array, "T E m"]:
+    """Whether P_t + γ^t V_C(s_t) ≥ v."""
+    to_come = discount ** age[..., None].astype(jnp.float32) * jnp.moveaxis(value, 0, -1)
+    return paid + to_come >= threshold
