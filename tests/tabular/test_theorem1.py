@@ -58,7 +58,7 @@ def test_the_update_is_optimal_for_the_trust_region_problem(case, trust_region):
     np.testing.assert_allclose(update.primal, value, rtol=2e-4, atol=2e-6)
 
 
-@settings(**COMMON)
+@settings(max_examples=80, deadline=None)
 @given(with_policy(costs=(1, 3)), TRUST_REGIONS)
 def test_primal_equals_dual_and_the_kkt_conditions_hold(case, trust_region):
     problem, old = case

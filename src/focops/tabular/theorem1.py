@@ -21,7 +21,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy.optimize import brentq
+from scipy.optimize import brentq, lsq_linear
 from scipy.special import logsumexp
 
 from focops.errors import UsageError
@@ -181,7 +181,8 @@ def _minimise_over_nu(
     nu_max: float,
     stop: Any = lambda nu: False,
 ) -> Float[np.ndarray, "m"]:
-    """argmin of the dual over 0 ≤ ν ≤ ν_max at one λ: projected Newton steps with backtracking (Bertsekas 1982)."""
+    """argmin of the dual over 0 ≤ ν ≤ ν_max at one λ, by Newton's method: each step solves the local quadratic problem
+    within the bounds, so it always leads downhill, and is shortened until the dual falls as promised."""
     value, m = problem.dual(temperature, nu), nu.size
     for _ in range(100):
         policy = np.exp(problem.policy(temperature, nu)[0])
@@ -190,19 +191,36 @@ def _minimise_over_nu(
         held = ((nu <= 0) & (gradient >= 0)) | ((nu >= nu_max) & (gradient <= 0))
         if held.all() or stop(nu):
             break
-        centred = (problem.cost_advantage - mean[:, None]).reshape(-1, m)[:, ~held]
-        curvature = (centred.T * (problem.weight[:, None] * policy).ravel()) @ centred / temperature
-        ridge = 1e-12 * np.trace(curvature) + 1e-14 / temperature
-        step = np.zeros(m)
-        step[~held] = -np.linalg.solve(curvature + ridge * np.eye(len(curvature)), gradient[~held])
-        if -gradient @ step <= 1e-13 * abs(value):  # below what the dual's rounding shows: the last step is Newton's
+        centred = (problem.cost_advantage - mean[:, None]).reshape(-1, m)
+        hessian = (centred.T * (problem.weight[:, None] * policy).ravel()) @ centred / temperature
+        hessian += (1e-12 * np.trace(hessian) + 1e-14 / temperature) * np.eye(m)
+        step = _bounded_newton(gradient, hessian, -nu, nu_max - nu)
+        promised = -float(gradient @ step)
+        if promised <= 1e-13 * abs(value):  # less than the dual's rounding shows: the last step is Newton's
             return np.clip(nu + step, 0.0, nu_max)
         for length in 0.5 ** np.arange(40):
             trial = np.clip(nu + length * step, 0.0, nu_max)
             trial_value = problem.dual(temperature, trial)
-            if trial_value <= value + 1e-4 * gradient @ (trial - nu):
+            if trial_value <= value - 1e-4 * length * promised:
                 break
         else:
             break
         nu, value = trial, trial_value
     return nu
+
+
+def _bounded_newton(
+    gradient: Float[np.ndarray, "m"],
+    hessian: Float[np.ndarray, "m m"],
+    low: Float[np.ndarray, "m"],
+    high: Float[np.ndarray, "m"],
+) -> Float[np.ndarray, "m"]:
+    """argmin of gᵀx + ½xᵀHx over low ≤ x ≤ high, which is min ‖Lᵀx + L⁻¹g‖ with H = LLᵀ."""
+    step = -np.linalg.solve(hessian, gradient)
+    if np.all((low <= step) & (step <= high)):
+        return step
+    if step.size == 1:
+        return np.clip(step, low, high)
+    root = np.linalg.cholesky(hessian)
+    wide = np.maximum(high, low + 1e-300)
+    return lsq_linear(root.T, -np.linalg.solve(root, gradient), (low, wide), method="bvls", tol=1e-14).x
