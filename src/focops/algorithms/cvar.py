@@ -40,7 +40,7 @@ CARD = Card("first", "integrates CVaR − b", "converges, if ν is slowest", "Ch
 
 @pytree_config
 class Config(first_order.Config):
-    """Defaults: PPO's of Table 3 of the FOCOPS paper, and that table's rate of the multiplier."""
+    """Defaults: PPO's of Table 3 of the FOCOPS paper, and that table's multiplier of FOCOPS."""
 
     level: float = 0.95
     """α: the limit holds for the mean cost of the worst 1 − α of episodes; 0 is the mean of all (0.95: the
@@ -49,7 +49,7 @@ class Config(first_order.Config):
     """ε: how far from 1 the ratio of probabilities still counts. In (0, 1)."""
     nu_init: float = 0.0
     """λ_0: multiplier at the start, one for all constraints. ≥ 0."""
-    nu_max: float = 10.0
+    nu_max: float = 2.0
     """λ_max: upper bound of the multipliers; `inf` for none. ≥ 0."""
     nu_rate: float = 0.01
     """Step size of the multipliers; not annealed. ≥ 0."""
