@@ -7,4 +7,4 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 from jaxtyping import install_import_hook
 
 # before anything imports focops
-install_import_hook(["focops.core", "focops.algorithms"], "beartype.beartype")
+install_import_hook(["focops.core", "focops.algorithms", "focops.tabular"], "beartype.beartype")

@@ -72,13 +72,13 @@ class Push(Probe):
         return float(action[0]), max(float(action[0]), 0.0) ** 2, None
 
 
-class Endless(Probe):
+class Forever(Probe):
     """Never ends. Action 1 pays 1 and costs 1 each step: with limit b, take it with probability (1 − γ_C)·b."""
 
     def outcome(self, state, action):
         return float(action), float(action), 0
 
 
-for _probe in (OneStep, TwoSteps, Coin, TwoCoins, Push, Endless):
+for _probe in (OneStep, TwoSteps, Coin, TwoCoins, Push, Forever):
     if f"{_probe.__name__}-v0" not in gym.registry:  # Gymnasium imports this module once more
         gym.register(f"{_probe.__name__}-v0", entry_point=_probe)

@@ -86,7 +86,7 @@ def test_a_continuous_action_goes_as_far_as_its_cost_allows():
 
 
 def test_endless_episodes_train_under_a_discounted_limit():
-    trainer = trained("Endless", (3.0,), 150, nu_rate=0.01)
+    trainer = trained("Forever", (3.0,), 150, nu_rate=0.01)
     # (1 − 0.9)·3 of the time
     np.testing.assert_allclose(probabilities(trainer)[1], 0.3, atol=0.08)
     assert trainer.collector.episodes.finished == 0

@@ -56,6 +56,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return stop.code if isinstance(stop.code, int) else USAGE
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
+    except BrokenPipeError:  # `focops tasks | head`: who read has heard enough
+        sys.stdout = None  # type: ignore[assignment]  # or Python complains once more at its end
+        return 128 + signal.SIGPIPE
 
 
 def train(words: list[str]) -> int:
