@@ -30,8 +30,8 @@ below is a sample mean. The optimum is the linear program's.
 Mean over seeds {seeds}; in parentheses the worst seed. `ppo` and `trpo` know no constraints.
 
 Read it with care: hyper-parameters that FOCOPS has no name for stay at their defaults, which were chosen for costs near
-100. Here costs are near 1, so `cppo_pid`'s multiplier rises too slowly. `cvar` limits the tail, not the mean, so it must
-stay below.
+100. Here costs are near 1, so `cppo_pid`'s multiplier rises too slowly. `cvar` limits the tail, not the mean, so it
+must stay below.
 
 | problem | constraints that bind | J* |
 |---|---|---|
