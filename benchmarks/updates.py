@@ -118,6 +118,9 @@ def main() -> int:
         f"Policy steps of {', '.join(BOUNDED)} at most {BOUND} times FOCOPS's 10 epochs: "
         + (f"no, not of {', '.join(slow)}." if slow else "yes.")
     )  # fmt: skip
+    verdict += (
+        " FOCOPS's count its stopping rule, a full-batch KL per epoch; beside epochs without one, see ppo's ratio."
+    )
     text = f"{table(found)}\n\n{verdict}\n"
     print(text)
     if options.out:
