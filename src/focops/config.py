@@ -1,6 +1,7 @@
 """What a run is made of: one frozen dataclass that is the command line, the run directory's config.json and the API."""
 
 import dataclasses
+import importlib.util
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from focops.errors import UsageError
 
 Preset = Literal["fast", "paper"]
 PRESETS: tuple[Preset, ...] = ("fast", "paper")
+Backend = Literal["cpu", "mjx"]
 DEFAULT_TASK = "HalfCheetahSpeed-v0"
 
 
@@ -28,6 +30,9 @@ class TrainConfig:
     preset: Preset = "fast"
     """fast: parallel environments, J_C by age, damped multipliers, the future valued beyond a time limit. paper: one
     environment, fresh episodes each batch, J_C of the episodes that ended, a time limit is an end, as published."""
+    backend: Backend = "cpu"
+    """cpu: MuJoCo or Gymnasium on the host, each run a process. mjx: our tasks on an accelerator, all runs one program
+    (needs `focops[gpu]`)."""
     steps: int = 1_000_000
     """Samples to train for; rounded up to whole batches."""
     seed: int = 0
@@ -112,6 +117,15 @@ def validate(config: TrainConfig) -> None:
         not config.exact or config.checkpoint_every > 0, "--checkpoint-every", 0, "≥ 1 with --exact",
         "Such a run can only stop at its checkpoints",
     )  # fmt: skip
+    if config.backend == "mjx":
+        require(
+            tasks.find(config.task) is not None, "--backend", "mjx", f"cpu for {config.task}",
+            "On an accelerator run the tasks that `focops tasks` lists",
+        )  # fmt: skip
+        require(
+            all(importlib.util.find_spec(name) for name in ("mujoco.mjx", "mujoco")), "--backend", "mjx", "cpu here",
+            "MJX is not installed: pip install 'focops[gpu]'",
+        )  # fmt: skip
     batch, envs = config.batch_size, config.num_envs
     require(
         batch % envs == 0, "--batch-size", batch, f"a multiple of --num-envs ({envs})",

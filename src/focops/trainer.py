@@ -3,7 +3,9 @@
 import dataclasses
 import os
 import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import jax
@@ -14,6 +16,7 @@ from focops import envs, finite
 from focops.algorithms import ALGORITHMS
 from focops.config import TrainConfig, validate
 from focops.core import normalize
+from focops.core.spec import Constraint, Spec
 from focops.core.types import Params, Rollout, VectorEnv
 from focops.errors import RunError, UsageError
 from focops.policy import save_policy
@@ -48,13 +51,8 @@ class Trainer:
             timeout=config.env_timeout,
         )  # fmt: skip
         self.spec = self.env.spec
-        constraints = self.spec.constraints
         self.config = config
-        self.algo_config = dataclasses.replace(
-            config.algo,
-            limits=tuple(float(c.limit) for c in constraints),
-            cost_discounts=tuple(float(c.discount) for c in constraints),
-        )
+        self.algo_config = with_constraints(config.algo, self.spec.constraints)
         self.algorithm = ALGORITHMS[config.algorithm]
         self.network = self.algorithm.network(self.algo_config)
         self.key = jax.random.key(config.seed)
@@ -66,13 +64,8 @@ class Trainer:
         self.env.reset(config.seed)
         self.collector = Collector(self.env, self.network, config.batch_size // config.num_envs, config.fresh_episodes)
         self._rejected: Any = None
-        self._learn = jax.jit(self._learn_impl)
+        self._learn = jax.jit(learn(self.algorithm))
         self._rest()
-
-    def _learn_impl(self, key: Any, state: Any, stats: normalize.RunningStats, rollout: Rollout, config: Any) -> Any:
-        normal = rollout._replace(next_obs=normalize.apply(stats, jnp.asarray(rollout.next_obs)))
-        new, info = self.algorithm.update(key, state, normal, config)
-        return new, info, finite.all_finite((rollout, stats)) & finite.still_finite(new, state)
 
     def iterate(self) -> Record:
         """Collect a batch, update once, report. On RunError `arrays` are still those of the last good iteration."""
@@ -89,6 +82,28 @@ class Trainer:
         self._rest()
         return self._record(info)
 
+    @property
+    def members(self) -> tuple["Trainer"]:
+        """The runs that this trains: itself."""
+        return (self,)
+
+    ahead = False
+    """Nothing is done in advance here: acting and physics are the host's own work."""
+
+    def advance(self, ahead: bool = False) -> list[Record | RunError]:
+        """`iterate`, with a failure as a result."""
+        try:
+            return [self.iterate()]
+        except RunError as error:
+            return [error]
+
+    def go_ahead(self) -> None: ...
+
+    def snapshot(self) -> None: ...
+
+    def close(self) -> None:
+        self.env.close()
+
     def cut_episodes(self) -> None:
         """Start a new episode in every environment; those that are cut are not counted."""
         self.env.restart()
@@ -101,42 +116,33 @@ class Trainer:
         self._resting = env | {f"episodes/{k}": v for k, v in self.collector.episodes.state().items()}
 
     def _record(self, info: Any) -> Record:
-        config, book = self.config, self.collector.episodes
-        names = [c.name for c in self.spec.constraints]
-        m, means = len(names), book.means()
-        record: Record = {
-            "iteration": self.iteration,
-            "iterations": config.iterations,
-            "samples": self.iteration * config.batch_size,
-            "steps": config.iterations * config.batch_size,
-            "return_mean": None if means is None else means[1],
-            "episode_length_mean": None if means is None else means[0],
-            "episodes_finished": book.finished,
-            "diverged": self.env.diverged,
-        }
-        for i, constraint in enumerate(self.spec.constraints):
-            record[f"discounted_cost_mean/{constraint.name}"] = None if means is None else means[2 + i]
-            record[f"undiscounted_cost_mean/{constraint.name}"] = None if means is None else means[2 + m + i]
-            record[f"cost_limit/{constraint.name}"] = constraint.limit
-        for field, value in info._asdict().items():
-            label = "cost_return_estimate" if field == "cost_return" else field
-            if np.ndim(value):
-                record |= {f"{label}/{name}": v.item() for name, v in zip(names, value, strict=True)}
-            else:
-                record[label] = value.item()
-        if hasattr(self.algo_config, "trust_region"):
-            record["trust_region"] = self.algo_config.trust_region
-        return {k: float(v) if isinstance(v, np.floating) else v for k, v in record.items()}
+        book = self.collector.episodes
+        return report(
+            self.config,
+            self.spec,
+            self.algo_config,
+            self.iteration,
+            book.means(),
+            book.finished,
+            self.env.diverged,
+            info,
+        )
+
+    def means(self) -> np.ndarray | None:
+        """Mean length, reward, discounted and undiscounted costs over the latest episodes; None before the first."""
+        return self.collector.episodes.means()
 
     def arrays(self) -> Arrays:
         """Everything the run is after its last good iteration, as named arrays."""
         resting = {k: np.asarray(v) for k, v in self._resting.items()}
-        return {**_named((self.state, self.stats)), **resting, "iteration": np.array(self.iteration)}
+        return {**named((self.state, self.stats)), **resting, "iteration": np.array(self.iteration)}
 
-    def restore(self, arrays: Arrays) -> None:
+    def restore(self, arrays: Arrays | Sequence[Arrays]) -> None:
         """Go on from `arrays`."""
+        if not isinstance(arrays, dict):
+            (arrays,) = arrays
         part = lambda prefix: {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
-        self.state, self.stats = _fill((self.state, self.stats), arrays)
+        self.state, self.stats = fill((self.state, self.stats), arrays)
         try:
             self.env.restore(part("env/"))
             self.collector.episodes.restore(part("episodes/"))
@@ -147,38 +153,109 @@ class Trainer:
         self._rest()
 
     def start_from(self, arrays: Arrays, source: str) -> None:
-        """Take over the networks and the normaliser of another run's `arrays`, and nothing else; critics that one of
-        the two does not have start afresh."""
-        mine = _named((self.state, self.stats))
-        taken = {k: v for k, v in arrays.items() if k in mine and _NETWORKS.match(k)}
-        for name, value in mine.items():
-            if name not in taken and re.match(r"learner(\[0\]\.policy[.\[]|\[1\])", name):
-                raise UsageError(f"{source} has another kind of network or action than {self.config.task}: no {name}")
-            if name in taken and taken[name].shape != value.shape:
-                raise UsageError(
-                    f"{source} does not fit {self.config.task}: {name} is {list(taken[name].shape)} there and"
-                    f" {list(value.shape)} here. Start from a run with the same observations, actions and networks"
-                )
-        self.state, self.stats = _fill((self.state, self.stats), mine | taken)
+        """Take over the networks and the normaliser of another run's `arrays`, and nothing else."""
+        self.state, self.stats = take_over((self.state, self.stats), arrays, source, self.config.task)
 
     def evidence(self) -> Arrays:
         """What a failed iteration leaves to look at: the last good state, the batch, and the state it rejected."""
         batch = {f"rollout/{k}": np.asarray(v) for k, v in self.collector.batch._asdict().items()}
-        rejected = {} if self._rejected is None else _named(self._rejected, "rejected")
+        rejected = {} if self._rejected is None else named(self._rejected, "rejected")
         return {**self.arrays(), **batch, **rejected, "rollout/steps": np.array(self.collector.collected)}
 
     def save_policy(self, folder: Path) -> None:
         """Write the policy on its own, for `focops.load`."""
-        hidden = self.algo_config.hidden if self.algo_config.network is None else None
-        save_policy(folder, self.state.policy, self.stats, self.spec, hidden, self.config.task, self.iteration)
+        save_policy_of(folder, self.state.policy, self.stats, self.config, self.spec, self.algo_config, self.iteration)
 
 
-def _named(tree: Params, prefix: str = "learner") -> Arrays:
+def with_constraints(algo: Any, constraints: Sequence[Constraint]) -> Any:
+    """The algorithm's config with the constraints' numbers."""
+    return dataclasses.replace(
+        algo,
+        limits=tuple(float(c.limit) for c in constraints),
+        cost_discounts=tuple(float(c.discount) for c in constraints),
+    )
+
+
+def learn(algorithm: ModuleType) -> Callable[..., Any]:
+    """(key, state, stats, rollout with raw `next_obs`, config) -> (new state, Info, whether all is finite)."""
+
+    def one(key: Any, state: Any, stats: normalize.RunningStats, rollout: Rollout, config: Any) -> Any:
+        normal = rollout._replace(next_obs=normalize.apply(stats, jnp.asarray(rollout.next_obs)))
+        new, info = algorithm.update(key, state, normal, config)
+        return new, info, finite.all_finite((rollout, stats)) & finite.still_finite(new, state)
+
+    return one
+
+
+def report(
+    config: TrainConfig,
+    spec: Spec,
+    algo: Any,
+    iteration: int,
+    means: np.ndarray | None,
+    finished: int,
+    diverged: int,
+    info: Any,
+) -> Record:
+    """An iteration as a flat record; `means` are over the latest episodes, of which `finished` have been in all."""
+    names = [c.name for c in spec.constraints]
+    m = len(names)
+    record: Record = {
+        "iteration": iteration,
+        "iterations": config.iterations,
+        "samples": iteration * config.batch_size,
+        "steps": config.iterations * config.batch_size,
+        "return_mean": None if means is None else means[1],
+        "episode_length_mean": None if means is None else means[0],
+        "episodes_finished": finished,
+        "diverged": diverged,
+    }
+    for i, constraint in enumerate(spec.constraints):
+        record[f"discounted_cost_mean/{constraint.name}"] = None if means is None else means[2 + i]
+        record[f"undiscounted_cost_mean/{constraint.name}"] = None if means is None else means[2 + m + i]
+        record[f"cost_limit/{constraint.name}"] = constraint.limit
+    for field, value in info._asdict().items():
+        label = "cost_return_estimate" if field == "cost_return" else field
+        if np.ndim(value):
+            record |= {f"{label}/{name}": v.item() for name, v in zip(names, value, strict=True)}
+        else:
+            record[label] = value.item()
+    if hasattr(algo, "trust_region"):
+        record["trust_region"] = algo.trust_region
+    return {k: float(v) if isinstance(v, np.floating) else v for k, v in record.items()}
+
+
+def take_over(learner: Any, arrays: Arrays, source: str, task: str) -> Any:
+    """`learner` (state, statistics) with the networks and the normaliser of another run's `arrays`, and nothing else of
+    it; critics that one of the two does not have stay."""
+    mine = named(learner)
+    taken = {k: v for k, v in arrays.items() if k in mine and _NETWORKS.match(k)}
+    for name, value in mine.items():
+        if name not in taken and re.match(r"learner(\[0\]\.policy[.\[]|\[1\])", name):
+            raise UsageError(f"{source} has another kind of network or action than {task}: no {name}")
+        if name in taken and taken[name].shape != value.shape:
+            raise UsageError(
+                f"{source} does not fit {task}: {name} is {list(taken[name].shape)} there and"
+                f" {list(value.shape)} here. Start from a run with the same observations, actions and networks"
+            )
+    return fill(learner, mine | taken)
+
+
+def save_policy_of(
+    folder: Path, params: Any, stats: Any, config: TrainConfig, spec: Spec, algo: Any, iteration: int
+) -> None:
+    """Write a run's policy on its own, for `focops.load`."""
+    hidden = algo.hidden if algo.network is None else None
+    save_policy(folder, params, stats, spec, hidden, config.task, iteration)
+
+
+def named(tree: Params, prefix: str = "learner") -> Arrays:
+    """The leaves of a pytree by their paths."""
     leaves = jax.tree_util.tree_leaves_with_path(tree)
     return {prefix + jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
 
 
-def _fill(tree: Params, arrays: Arrays) -> Params:
+def fill(tree: Params, arrays: Arrays) -> Params:
     """`tree` with its leaves replaced by the arrays of their names."""
     paths, structure = jax.tree_util.tree_flatten_with_path(tree)
     leaves = []

@@ -3,14 +3,15 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from focops.core.spec import Constraint
 from focops.envs.limits import constrain
-from focops.envs.tasks import TASKS, find
+from focops.envs.tasks import TASKS, Task, find
 from focops.errors import UsageError
 
 if TYPE_CHECKING:
     from focops.core.types import VectorEnv
 
-__all__ = ["TASKS", "find", "make"]
+__all__ = ["TASKS", "constraints", "find", "make"]
 
 
 def make(
@@ -46,12 +47,18 @@ def make(
         return GymnasiumVector(name, num_envs, limits=limits, discounts=discounts, stagger=stagger, timeout=timeout)
     from focops.envs.mujoco_batch import MujocoBatch
 
+    return MujocoBatch(task, num_envs, constraints(task, limits, discounts), threads=threads, stagger=stagger)
+
+
+def constraints(
+    task: Task, limits: Sequence[float] | None, discounts: Sequence[float] | None
+) -> tuple[Constraint, ...]:
+    """Our task's constraints, with other limits and discounts where they are given."""
     own = task.constraints
-    constraints = constrain(
+    return constrain(
         task.name,
         [each.name for each in own],
         [each.limit for each in own] if limits is None else limits,
         [each.discount for each in own] if discounts is None else discounts,
         task.time_limit,
     )
-    return MujocoBatch(task, num_envs, constraints, threads=threads, stagger=stagger)

@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,7 @@ def save(folder: Path, number: int, arrays: Arrays, meta: Meta) -> Path:
     Files with greater numbers are removed as well: they belong to a future that was given up on resuming. On
     CheckpointError all earlier checkpoints are as they were.
     """
-    path = folder / f"{number:08d}.safetensors"
+    path = _path(folder, number)
     data = serialize(arrays, meta)
     with explained(f"could not write the checkpoint {path}", ". Earlier checkpoints are untouched"):
         folder.mkdir(parents=True, exist_ok=True)
@@ -74,6 +74,21 @@ def load_newest(folder: Path) -> tuple[Arrays, Meta] | None:
         return loaded
     if problems:
         raise CheckpointError("no usable checkpoint: " + "; ".join(problems))
+    return None
+
+
+def load_common(folders: Sequence[Path]) -> list[Arrays] | None:
+    """Of each folder, the newest good checkpoint that all of them have; None if one has no files at all."""
+    if len(folders) == 1:
+        newest = load_newest(folders[0])
+        return None if newest is None else [newest[0]]
+    for number in sorted(set.intersection(*map(numbers, folders)), reverse=True):
+        try:
+            return [load(_path(folder, number))[0] for folder in folders]
+        except CheckpointError as error:
+            warnings.warn(f"{error}. Going on from an earlier one", CheckpointWarning, stacklevel=2)
+    if all(_numbered(folder) for folder in folders):
+        raise CheckpointError("the runs have no checkpoint of one iteration in common; resume them one by one")
     return None
 
 
@@ -120,6 +135,15 @@ def explained(what: str, then: str = "") -> Iterator[None]:
         yield
     except OSError as error:
         raise CheckpointError(f"{what}: {error.strerror or error}{then}") from error
+
+
+def numbers(folder: Path) -> set[int]:
+    """Iterations that there are checkpoints of."""
+    return {number for number, _ in _numbered(folder)}
+
+
+def _path(folder: Path, number: int) -> Path:
+    return folder / f"{number:08d}.safetensors"
 
 
 def _numbered(folder: Path) -> list[tuple[int, Path]]:

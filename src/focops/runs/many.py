@@ -56,6 +56,8 @@ def train(runs: Sequence[tuple[str, Options, Sequence[str]]]) -> int:
     base = first.config.out or default_path(first.config, "grid")
     if (base / "grid.json").exists():
         raise UsageError(f"{base} holds a grid; `focops resume {base}` goes on with it, or choose another --out")
+    if len({options.config.backend for _, options, _ in runs}) > 1:
+        raise UsageError("--backend is cpu and mjx in one grid; give one of them, and make another grid of the other")
     for name, options, _ in runs:
         try:
             config = dataclasses.replace(options.config, out=base / name)
@@ -68,6 +70,11 @@ def train(runs: Sequence[tuple[str, Options, Sequence[str]]]) -> int:
         write_json(base / "grid.json", {"runs": [{"name": job.name, "words": job.words} for job in jobs]})
     except OSError as error:
         raise UsageError(f"cannot write in {base}: {error.strerror}; choose another --out") from error
+    if first.config.backend == "mjx":
+        from focops.runs import programs
+
+        configs = [dataclasses.replace(options.config, out=base / name) for name, options, _ in runs]
+        return programs.train(base, configs, first)
     return run_all(base, jobs, first.jobs, max(options.config.threads for _, options, _ in runs), first.quiet)
 
 
@@ -79,6 +86,11 @@ def resume(options: ResumeOptions) -> int:
         jobs = [Job(run["name"], base / run["name"], run["words"]) for run in described]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(f"{base / 'grid.json'} is damaged: {error}; resume its runs one by one") from None
+    started = [job for job in jobs if RunDirectory(job.directory).config_file.is_file()]
+    if started and RunDirectory(started[0].directory).config.backend == "mjx":
+        from focops.runs import programs
+
+        return programs.resume(base, {job.directory: job.words for job in jobs}, options)
     extra = ["--wandb"] * options.wandb + (["--steps", str(options.steps)] if options.steps else [])
     extra += [word for name, value in options.changes.items() for word in (f"--algo.{name}", value)]
     threads = 1

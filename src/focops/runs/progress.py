@@ -27,6 +27,33 @@ class Display(Protocol):
     def stop(self, message: str = "") -> None: ...
 
 
+class ManyDisplay(Protocol):
+    """Shows the runs of one program. `stop` is called once, also when they failed."""
+
+    def start(self, configs: Sequence[Any], spec: Any) -> None: ...
+
+    def update(self, records: Sequence[Record]) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+class OneRun:
+    """A run's display for a program of one run."""
+
+    def __init__(self, display: Display) -> None:
+        self._display = display
+
+    def start(self, configs: Sequence[Any], spec: Any) -> None:
+        self._display.start(configs[0], spec)
+
+    def update(self, records: Sequence[Record]) -> None:
+        for record in records:
+            self._display.update(record)
+
+    def stop(self) -> None:
+        self._display.stop()
+
+
 def choose_display(quiet: bool = False) -> Display:
     """The display for where the output goes."""
     stream = sys.stdout

@@ -1,0 +1,319 @@
+"""Our tasks on an accelerator: N simulations of one model as pure functions of arrays, on MJX.
+
+The tasks are the CPU backend's own; only the simulator differs: float32, MJX's contact and constraint solver (Newton
+also for Humanoid, whose PGS it lacks), written in Warp on a CUDA device and in JAX elsewhere.
+
+Between two batches a simulation is its `Simulations` row and nothing else; MuJoCo's large working arrays (`Data`) live
+only while a batch is collected. What a row does not hold, a step computes anew, so that a run resumes exactly.
+"""
+
+import contextlib
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import mujoco
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, UInt32
+
+from focops.core.spec import Constraint, Spec
+from focops.envs.simulator import control_step_seconds, load
+from focops.envs.stagger import first_horizons
+from focops.envs.tasks import Physics, Task
+
+with contextlib.redirect_stdout(None):  # it says so where Warp is not installed
+    from mujoco import mjx
+
+Impl = Literal["warp", "jax"]
+Data = Any
+"""`mjx.Data` of N simulations; for a robot that is moved and not simulated, its `Placed`."""
+
+ABSURD = 1e6
+"""A joint position or velocity beyond this (or not finite) is a simulation gone wrong."""
+TOLERANCE = 1e-6
+"""Of the constraint solver: MuJoCo's 1e-8 is below what float32 can tell apart, and costs iterations."""
+STREAM = 0x73696D
+"""Keeps the starts' random numbers apart from those that the learner draws from the same seed."""
+SELF_CONTACTS = 8
+"""Contacts of a robot with itself that there is room for, beside all that it may have with the floor."""
+
+
+class Simulations(NamedTuple):
+    """N simulations between two control steps, and the episodes they are in."""
+
+    qpos: Float[Array, "N nq"]
+    qvel: Float[Array, "N nv"]
+    warmstart: Float[Array, "N nv"]
+    """The solver's first guess: the accelerations of the last step."""
+    obs: Float[Array, "N O"]
+    """What the policy acts on next (after a reset where an episode has just ended)."""
+    position: Float[Array, "N d"]
+    """Where the robot was when `obs` was taken."""
+    age: Int[Array, "N"]
+    horizon: Int[Array, "N"]
+    """Length at which the episode is truncated."""
+    episode: Int[Array, "N"]
+    """Episodes begun so far."""
+    seed: UInt32[Array, "N 2"]
+    """Low and high word of the run's seed."""
+    number: Int[Array, "N"]
+    """Of the environment in its run. Episode k starts from noise that depends on (seed, number, k) alone."""
+    diverged: Int[Array, "N"]
+    """Episodes that a simulation gone wrong has ended so far."""
+
+
+class Transition(NamedTuple):
+    """What N simulations answer to N actions. `next_obs` is the true successor, also where the episode ends there."""
+
+    reward: Float[Array, "N"]
+    cost: Float[Array, "N m"]
+    terminated: Bool[Array, "N"]
+    truncated: Bool[Array, "N"]
+    next_obs: Float[Array, "N O"]
+
+
+class Placed(NamedTuple):
+    """As much of `mjx.Data` as a robot has that is moved, not simulated."""
+
+    qpos: Float[Array, "N nq"]
+    qvel: Float[Array, "N nv"]
+    qacc_warmstart: Float[Array, "N nv"]
+
+    def replace(self, **fields: Any) -> "Placed":
+        return self._replace(**{name: value for name, value in fields.items() if name in self._fields})
+
+
+class MjxTask:
+    """One task's environments as functions: `begin`, then `load` and as many `step`s as wanted."""
+
+    def __init__(
+        self,
+        task: Task,
+        constraints: Sequence[Constraint] | None = None,
+        impl: Impl | None = None,
+        stagger: bool = True,
+    ):
+        self.task, self.stagger = task, stagger
+        self.impl: Impl = impl or ("warp" if jax.default_backend() == "gpu" else "jax")
+        self.model = model = for_mjx(load(task.robot))
+        self._mjx: Any = None if task.robot.move else put_model(model, self.impl)
+        self._physics: dict[str, Any] = dict(
+            dt=control_step_seconds(task.robot, model),
+            body_mass=jnp.asarray(model.body_mass, jnp.float32),
+            ctrlrange=jnp.asarray(model.actuator_ctrlrange, jnp.float32),
+        )
+        obs = jax.eval_shape(lambda: self.begin(jnp.zeros((1, 2), jnp.uint32), jnp.zeros(1, jnp.int32), 1)).obs
+        self.spec = Spec(
+            obs_size=obs.shape[1],
+            action_size=model.nu,
+            discrete=False,
+            constraints=tuple(constraints or task.constraints),
+            time_limit=task.time_limit,
+            action_low=tuple(model.actuator_ctrlrange[:, 0].tolist()),
+            action_high=tuple(model.actuator_ctrlrange[:, 1].tolist()),
+        )
+
+    def begin(self, seed: UInt32[Array, "N 2"], index: Int[Array, "N"], num_envs: int) -> Simulations:
+        """Environments `index` (of `num_envs`) of runs with those seeds, at the start of their first episodes; these
+        are cut at (i+1)/E of the time limit when `stagger` is set, so that later ones do not all end together."""
+        n, model, limit = len(index), self.model, self.task.time_limit
+        first = first_horizons(num_envs, limit) if self.stagger else np.full(num_envs, limit, np.int32)
+        zeros = lambda *shape: jnp.zeros((n, *shape))
+        sims = Simulations(
+            qpos=zeros(model.nq), qvel=zeros(model.nv), warmstart=zeros(model.nv), obs=zeros(0), position=zeros(0),
+            age=jnp.zeros(n, jnp.int32), horizon=jnp.zeros(n, jnp.int32), episode=jnp.zeros(n, jnp.int32),
+            seed=seed, number=index, diverged=jnp.zeros(n, jnp.int32),
+        )  # fmt: skip
+        return self.restart(sims)._replace(horizon=jnp.asarray(first)[index])
+
+    def restart(self, sims: Simulations) -> Simulations:
+        """Start a new episode in every environment."""
+        everywhere = jnp.ones(sims.age.shape, bool)
+        # widths that a first start does not know yet
+        shapes = jax.eval_shape(self._observe, self.load(sims))
+        blank = [jnp.zeros(x.shape) for x in shapes]
+        return self._reset(self.load(sims), sims._replace(obs=blank[0], position=blank[1]), everywhere)[1]
+
+    def load(self, sims: Simulations) -> Data:
+        """MuJoCo's working arrays for simulations in these states."""
+        state = dict(qpos=sims.qpos, qvel=sims.qvel, qacc_warmstart=sims.warmstart)
+        if self._mjx is None:
+            return Placed(**state)
+        n = len(sims.age)
+        size = buffer_sizes(self.model)
+        room: dict[str, Any] = dict(naconmax=size.contacts * n, njmax=size.constraints) if self.impl == "warp" else {}
+        blank = mjx.make_data(self.model, impl=self.impl, **room)
+        shared = _shared_fields() if self.impl == "warp" else frozenset()
+        many = lambda path, x: x if _field(path) in shared else jnp.broadcast_to(x, (n, *x.shape))
+        return jax.tree_util.tree_map_with_path(many, blank).replace(**state)
+
+    def step(self, data: Data, sims: Simulations, action: Float[Array, "N A"]) -> tuple[Data, Simulations, Transition]:
+        """One control step of every simulation; an episode that ends restarts within it."""
+        task = self.task
+        data = self._simulate(data, action)
+        p = self._fields(data)
+        position = task.robot.position(jnp, p)
+        reward, cost, terminated = task.outcome(jnp, p, sims.position, position, action)
+        next_obs = task.observe(jnp, p)
+        age = sims.age + 1
+        truncated = age >= sims.horizon
+
+        sane = _all(jnp.abs(p.qpos) < ABSURD) & _all(jnp.abs(p.qvel) < ABSURD)  # NaN fails the comparison
+        sane &= _all(jnp.isfinite(next_obs)) & jnp.isfinite(reward) & _all(jnp.isfinite(cost))
+        out = Transition(
+            reward=jnp.where(sane, reward, 0.0),
+            cost=jnp.where(sane[:, None], cost, 0.0),
+            terminated=terminated & sane,
+            truncated=truncated | ~sane,
+            next_obs=jnp.where(sane[:, None], next_obs, sims.obs),
+        )
+        sims = sims._replace(
+            qpos=data.qpos, qvel=data.qvel, warmstart=data.qacc_warmstart,
+            obs=out.next_obs, position=position, age=age, diverged=sims.diverged + ~sane,
+        )  # fmt: skip
+        data, sims = self._reset(data, sims, out.terminated | out.truncated)
+        return data, sims, out
+
+    def overflow(self, data: Data) -> Int[Array, ""]:
+        """Simulations whose contacts or constraints did not fit the buffers since `load`; those left out were
+        ignored."""
+        if self.impl != "warp" or self._mjx is None:
+            return jnp.int32(0)  # JAX's buffers hold all that the model can have
+        from mujoco.mjx.third_party.mujoco_warp import OverflowType as Kind
+
+        kinds = Kind.NEFC | Kind.NJMAX_NNZ | Kind.BROADPHASE | Kind.NARROWPHASE
+        return jnp.sum(data._impl.overflow & int(kinds) != 0, dtype=jnp.int32)
+
+    def _simulate(self, data: Data, action: Float[Array, "N A"]) -> Data:
+        robot, model = self.task.robot, self._mjx
+        if robot.move:
+            return data.replace(qpos=robot.move(jnp, self._fields(data), action))
+        data = data.replace(ctrl=action)
+        if self.impl == "warp":
+            from focops.envs import mjx_warp
+
+            return mjx_warp.steps(robot.frame_skip)(model, data)
+        one = lambda _, d: jax.vmap(mjx.step, (None, 0))(model, d)
+        return jax.lax.fori_loop(0, robot.frame_skip, one, data)
+
+    def _reset(self, data: Data, sims: Simulations, ended: Bool[Array, "N"]) -> tuple[Data, Simulations]:
+        """Start the next episode of some environments."""
+        choose = lambda new, old: jnp.where(ended.reshape(-1, *[1] * (old.ndim - 1)), new, old)
+        qpos, qvel = jax.vmap(self._start)(sims.seed, sims.number, sims.episode)
+        qpos, qvel = choose(qpos, sims.qpos), choose(qvel, sims.qvel)
+        warmstart = choose(jnp.zeros_like(sims.warmstart), sims.warmstart)
+        data = data.replace(qpos=qpos, qvel=qvel, qacc_warmstart=warmstart)
+        if self.task.robot.fields:
+            data = self._place(data)
+        obs, position = self._observe(data)
+        sims = sims._replace(
+            qpos=qpos, qvel=qvel, warmstart=warmstart,
+            obs=choose(obs, sims.obs), position=choose(position, sims.position),
+            age=choose(jnp.zeros_like(sims.age), sims.age), episode=sims.episode + ended,
+            horizon=choose(jnp.full_like(sims.horizon, self.task.time_limit), sims.horizon),
+        )  # fmt: skip
+        return data, sims
+
+    def _place(self, data: Data) -> Data:
+        """The derived fields that robots read, at rest: no control has acted yet."""
+        data = data.replace(qfrc_actuator=jnp.zeros_like(data.qfrc_actuator))
+        if self.impl == "warp":
+            from focops.envs import mjx_warp
+
+            return mjx_warp.place(self._mjx, data)
+
+        def one(d: Any) -> Any:
+            return mjx.com_vel(self._mjx, mjx.com_pos(self._mjx, mjx.kinematics(self._mjx, d)))
+
+        return jax.vmap(one)(data)
+
+    def _start(
+        self, seed: UInt32[Array, "2"], number: Int[Array, ""], episode: Int[Array, ""]
+    ) -> tuple[Float[Array, "nq"], Float[Array, "nv"]]:
+        """`Task.start` with JAX's random numbers."""
+        robot, model = self.task.robot, self.model
+        key = jax.random.wrap_key_data(seed, impl="threefry2x32")
+        for part in (STREAM, number, episode):
+            key = jax.random.fold_in(key, part)
+        for_pos, for_vel, for_place = jax.random.split(key, 3)
+        qpos = jnp.asarray(model.qpos0, jnp.float32) + robot.noise * jax.random.uniform(
+            for_pos, (model.nq,), minval=-1.0, maxval=1.0
+        )
+        uniform = lambda key, shape: jax.random.uniform(key, shape, minval=-1.0, maxval=1.0)
+        draw: Callable[..., Array] = jax.random.normal if robot.normal_velocity else uniform
+        qvel = robot.noise * draw(for_vel, (model.nv,))
+        return self.task.place(jnp, qpos, jax.random.uniform(for_place)), qvel
+
+    def _fields(self, data: Data) -> Physics:
+        return Physics(**self._physics, **{f: getattr(data, f) for f in ("qpos", "qvel", *self.task.robot.fields)})
+
+    def _observe(self, data: Data) -> tuple[Float[Array, "N O"], Float[Array, "N d"]]:
+        p = self._fields(data)
+        return self.task.observe(jnp, p), self.task.robot.position(jnp, p)
+
+
+class Buffers(NamedTuple):
+    """Room for one simulation."""
+
+    contacts: int
+    constraints: int
+
+
+def for_mjx(model: mujoco.MjModel) -> mujoco.MjModel:
+    """The model as MJX runs it."""
+    model = copy.copy(model)
+    model.opt.disableflags &= ~int(mujoco.mjtDisableBit.mjDSBL_AUTORESET)  # it never resets by itself
+    model.opt.solver = mujoco.mjtSolver.mjSOL_NEWTON
+    model.opt.tolerance = max(model.opt.tolerance, TOLERANCE)
+    return model
+
+
+def put_model(model: mujoco.MjModel, impl: Impl) -> Any:
+    """MJX's form of the model. Warp would print a line from the device for every buffer too small and every solve cut
+    short; the former is reported by `MjxTask.overflow`, the latter harmless."""
+    put = mjx.put_model(model, impl=impl)
+    return put.tree_replace({"opt._impl.warn_overflow": 0}) if impl == "warp" else put
+
+
+def buffer_sizes(model: mujoco.MjModel) -> Buffers:
+    """Every contact with the floor that the geoms can have, a few of the robot with itself, every joint limit."""
+    plane = mujoco.mjtGeom.mjGEOM_PLANE
+    touches = lambda i, j: (
+        (model.geom_contype[i] & model.geom_conaffinity[j]) or (model.geom_contype[j] & model.geom_conaffinity[i])
+    )
+    floors = [i for i in range(model.ngeom) if model.geom_type[i] == plane]
+    others = [i for i in range(model.ngeom) if model.geom_type[i] != plane]
+    points = {int(mujoco.mjtGeom.mjGEOM_SPHERE): 1, int(mujoco.mjtGeom.mjGEOM_CAPSULE): 2}
+    contacts, rows = 0, int(np.sum(model.jnt_limited)) + model.ntendon + model.neq * 6
+    for geom in others:
+        for floor in floors:
+            if touches(geom, floor):
+                number = points.get(int(model.geom_type[geom]), 4)
+                contacts += number
+                rows += number * _rows(max(model.geom_condim[geom], model.geom_condim[floor]))
+    if any(touches(i, j) for i in others for j in others if i < j):
+        contacts += SELF_CONTACTS
+        rows += SELF_CONTACTS * _rows(max(model.geom_condim[others]))
+    return Buffers(max(contacts, 1), max(rows, 1))
+
+
+def _rows(condim: int) -> int:
+    """Constraint rows of a contact with a pyramidal cone."""
+    return 1 if condim == 1 else 2 * (int(condim) - 1)
+
+
+def _all(x: Bool[Array, "N n"]) -> Bool[Array, "N"]:
+    return jnp.all(x, axis=-1)
+
+
+def _field(path: Any) -> str:
+    return path[-1].name
+
+
+def _shared_fields() -> frozenset[str]:
+    """Fields of Warp's `Data` that all simulations share: they have no axis for them."""
+    from mujoco.mjx.warp import types
+
+    return frozenset(types.DATA_NON_VMAP)

@@ -1,0 +1,75 @@
+"""MJX's Warp functions with fewer calls: every call from XLA into Warp goes through Python, which takes longer than a
+small robot's simulation step.
+
+MJX's own functions are generated; each consists of `_NAME_shim`, which calls `mjwarp.NAME(model, data)` with the arrays
+in place, and `_NAME_jax_impl`, which declares them to XLA. Here the same two run with another `mjwarp.NAME`: n steps
+instead of one, and the three kinematic stages instead of a whole forward pass.
+"""
+
+import functools
+from collections.abc import Callable
+from types import FunctionType, SimpleNamespace
+from typing import Any
+
+import jax
+from mujoco.mjx.third_party import mujoco_warp
+from mujoco.mjx.warp import ffi
+from mujoco.mjx.warp import forward as generated
+
+Stage = Callable[[Any, Any], Any]
+"""(mjx.Model, mjx.Data of N simulations) -> mjx.Data"""
+
+
+@functools.cache
+def steps(number: int) -> Stage:
+    """`number` simulation steps as one call."""
+
+    def many(model: Any, data: Any) -> None:
+        for _ in range(number):
+            mujoco_warp.step(model, data)
+
+    return _batched("step", many)
+
+
+@functools.cache
+def _placing() -> Stage:
+    def kinematics(model: Any, data: Any) -> None:
+        mujoco_warp.kinematics(model, data)
+        mujoco_warp.com_pos(model, data)
+        mujoco_warp.com_vel(model, data)
+
+    return _batched("forward", kinematics)
+
+
+def place(model: Any, data: Any) -> Any:
+    """Positions, inertias and velocities of bodies, from qpos and qvel."""
+    return _placing()(model, data)
+
+
+def _batched(name: str, work: Callable[[Any, Any], None]) -> Stage:
+    """`generated.NAME` for N simulations, doing `work`."""
+    shim = getattr(generated, f"_{name}_shim").__wrapped__
+    shim = ffi.format_args_for_warp(_with_globals(shim, mjwarp=SimpleNamespace(**{name: work})))
+    implementation = _with_globals(getattr(generated, f"_{name}_jax_impl"), **{f"_{name}_shim": shim})
+
+    @jax.custom_batching.custom_vmap
+    @ffi.marshal_jax_warp_callable
+    def stage(model: Any, data: Any) -> Any:
+        return implementation(model, data)
+
+    @stage.def_vmap
+    @ffi.marshal_custom_vmap
+    def many(axis_size: int, is_batched: Any, model: Any, data: Any) -> Any:
+        return stage(model, data), is_batched[1]
+
+    return jax.vmap(stage, (None, 0))
+
+
+def _with_globals(function: Any, **names: Any) -> Any:
+    """The function with other meanings of some of its module's names."""
+    twin = FunctionType(
+        function.__code__, function.__globals__ | names, function.__name__, function.__defaults__, function.__closure__
+    )
+    twin.__annotations__, twin.__kwdefaults__ = function.__annotations__, function.__kwdefaults__
+    twin.__module__ = function.__module__
+    return twin

@@ -1,0 +1,109 @@
+"""A grid of runs on an accelerator: all runs that can share a program are trained as one."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from focops import arguments, run
+from focops.arguments import Options, ResumeOptions
+from focops.config import TrainConfig
+from focops.errors import RunError
+from focops.runs import checkpoint
+from focops.runs.directory import RunDirectory
+from focops.runs.program_display import choose_display
+from focops.runs.progress import ManyDisplay
+from focops.runs.signals import say, stop_on_signals
+
+Train = Callable[[ManyDisplay, Callable[[], bool]], list[run.Run | RunError]]
+
+
+def train(base: Path, configs: Sequence[TrainConfig], options: Options) -> int:
+    """Train every config, program by program; the exit status."""
+    from focops.fleet import program_of
+
+    groups = _grouped(configs, program_of)
+    jobs: list[tuple[int, Train]] = [(len(group), _trains(group, options.wandb)) for group in groups]
+    return _run(base, jobs, options.quiet)
+
+
+def resume(base: Path, runs: Mapping[Path, Sequence[str]], options: ResumeOptions) -> int:
+    """Go on with the runs (directory: command line) that are not finished; the exit status."""
+    from focops.fleet import program_of
+
+    begun, fresh = [], []
+    for path, words in runs.items():
+        directory = RunDirectory(path)
+        if not directory.config_file.is_file():
+            fresh.append(dataclasses.replace(arguments.parse(list(words)[1:]).config, out=path))
+        elif not _finished(directory, options.steps):
+            begun.append(path)
+    groups = [
+        alike
+        for program in _grouped(begun, lambda path: program_of(RunDirectory(path).config))
+        for alike in _in_step(program)
+    ]
+    jobs: list[tuple[int, Train]] = [(len(group), _resumes(group, options)) for group in groups]
+    jobs += [(len(group), _trains(group, options.wandb)) for group in _grouped(fresh, program_of)]
+    return _run(base, jobs, options.quiet)
+
+
+def _trains(configs: Sequence[TrainConfig], wandb: bool) -> Train:
+    return lambda display, stop: run.run_all(configs, display=display, wandb=wandb, should_stop=stop)
+
+
+def _resumes(paths: Sequence[Path], options: ResumeOptions) -> Train:
+    return lambda display, stop: run.resume_all(
+        paths, steps=options.steps, display=display, wandb=options.wandb, should_stop=stop, changes=options.changes
+    )
+
+
+def _run(base: Path, jobs: Sequence[tuple[int, Train]], quiet: bool) -> int:
+    failed: list[RunError] = []
+    total = sum(number for number, _ in jobs)
+    print(f"{total} runs in {len(jobs)} program{'s' if len(jobs) != 1 else ''} → {base}", flush=True)
+    with stop_on_signals() as stopped:
+        for i, (_, job) in enumerate(jobs):
+            if not stopped:
+                outcomes = job(choose_display(i + 1, len(jobs), quiet), lambda: bool(stopped))
+                failed += [outcome for outcome in outcomes if isinstance(outcome, RunError)]
+    for error in failed:
+        say("failed:", str(error), "bold red")
+    if stopped:
+        say("stopped.", f"Go on with:  focops resume {base}")
+        return 128 + stopped[0]
+    if failed:
+        say("failed:", f"{len(failed)} of {total}. Try them again with:  focops resume {base}", "bold red")
+    return 1 if failed else 0
+
+
+def _finished(directory: RunDirectory, steps: int | None) -> bool:
+    summary = directory.summary
+    return summary is not None and summary["finished"] and summary["steps"] >= (steps or 0)
+
+
+def _grouped(items: Sequence[Any], key: Callable[[Any], Any]) -> list[list[Any]]:
+    """Items of equal key together, in the order in which the keys first come."""
+    groups: list[tuple[Any, list[Any]]] = []
+    for item in items:
+        mine = key(item)
+        group = next((group for known, group in groups if known == mine), None)
+        if group is None:
+            groups.append((mine, [item]))
+        else:
+            group.append(item)
+    return [group for _, group in groups]
+
+
+def _in_step(paths: Sequence[Path]) -> list[list[Path]]:
+    """Runs that have a checkpoint of one iteration in common; those that failed earlier are behind the others."""
+    groups: list[tuple[set[int], list[Path]]] = []
+    for path in paths:
+        mine = checkpoint.numbers(RunDirectory(path).checkpoints) or {0}
+        for i, (common, group) in enumerate(groups):
+            if common & mine:
+                groups[i] = (common & mine, [*group, path])
+                break
+        else:
+            groups.append((mine, [path]))
+    return [group for _, group in groups]
