@@ -2,7 +2,7 @@
 
     python benchmarks/gpu.py [TASK ...] [--runs 256] [--envs 64] [--batch 2048] [--algo focops]
 
-Physics alone is the same batch of simulations under random actions: simulation steps and nothing else. The loop is
+Physics alone is the simulation steps of such a batch, replayed from the states it went through. The loop is
 what `focops train --backend mjx` does between two checkpoints: acting, resets, J_C, advantages, 10 epochs, records.
 """
 
@@ -21,32 +21,46 @@ from focops.fleet import Fleet
 from focops.trainer import Trainer
 
 STEPS = 32
+WARM = 3
+"""Batches before the one that is timed, in both."""
 
 
 def physics_rate(config: TrainConfig, sims: int) -> float:
-    """Control steps per second of the physics alone, in the states that random actions lead to."""
+    """Control steps per second of the physics alone: the simulation steps of a batch, from the very states that the
+    batch went through, resets included (a robot that nobody lifts up again would simulate slower)."""
     task = find(config.task)
     assert task is not None
     env = MjxTask(task)
     start = jax.jit(lambda: env.begin(jnp.zeros((sims, 2), jnp.uint32), jnp.arange(sims, dtype=jnp.int32), sims))()
-    act = lambda key: 0.6 * jax.random.normal(key, (sims, env.spec.action_size))
+    act = lambda key: 0.6 * jax.random.normal(key, (sims, env.spec.action_size))  # as a new policy acts
 
     @jax.jit
-    def warm(sims, key):
-        step = lambda carry, key: (env.step(carry[0], carry[1], act(key))[:2], None)
-        return jax.lax.scan(step, (env.load(sims), sims), jax.random.split(key, STEPS))[0][1]
+    def batch(sims, key):
+        def step(carry, key):
+            data, sims = carry
+            data, after, _ = env.step(data, sims, act(key))
+            return (data, after), (sims.qpos, sims.qvel, sims.warmstart)
+
+        (_, sims), states = jax.lax.scan(step, (env.load(sims), sims), jax.random.split(key, STEPS))
+        return sims, states
 
     @jax.jit
-    def alone(sims, key):
-        step = lambda data, key: (env._simulate(data, act(key)), None)
-        return jax.lax.scan(step, env.load(sims), jax.random.split(key, STEPS))[0].qpos
+    def alone(sims, states, key):
+        def step(data, given):
+            (qpos, qvel, warmstart), key = given
+            return env._simulate(data.replace(qpos=qpos, qvel=qvel, qacc_warmstart=warmstart), act(key)), None
 
-    state = warm(warm(start, jax.random.key(0)), jax.random.key(1))
-    jax.block_until_ready(alone(state, jax.random.key(2)))
+        return jax.lax.scan(step, env.load(sims), (states, jax.random.split(key, STEPS)))[0].qpos
+
+    state, key = start, jax.random.key(0)
+    for i in range(WARM):
+        state, _ = batch(state, jax.random.key(i))
+    _, states = batch(state, key)
+    jax.block_until_ready(alone(state, states, key))
     best = np.inf
-    for i in range(3):
+    for _ in range(3):
         began = time.perf_counter()
-        jax.block_until_ready(alone(state, jax.random.key(i)))
+        jax.block_until_ready(alone(state, states, key))
         best = min(best, time.perf_counter() - began)
     return sims * STEPS / best
 
@@ -57,7 +71,8 @@ def loop_rate(config: TrainConfig, runs: int, iterations: int) -> tuple[float, f
     fleet = Fleet([dataclasses.replace(config, seed=seed) for seed in range(runs)])
     fleet.advance(ahead=True)
     compiled = time.perf_counter() - began
-    fleet.advance(ahead=True)
+    for _ in range(WARM - 1):
+        fleet.advance(ahead=True)
     began = time.perf_counter()
     records = [fleet.advance(ahead=i + 1 < iterations) for i in range(iterations)]
     rate = runs * config.batch_size * iterations / (time.perf_counter() - began)

@@ -90,10 +90,9 @@ def main() -> None:
     parser.add_argument("--sims", type=int, default=16384)
     parser.add_argument("--limits", default="100x50,20x20,8x10,4x8")
     options = parser.parse_args()
-    print(
-        "| task | iterations x line search | ms/step | M steps/s | used max, mean | error median | 99% | overflow | repeats | compile s |"
-    )
-    print("|---|---|---|---|---|---|---|---|---|---|")
+    columns = ["task", "iterations x line search", "ms/step", "M steps/s", "used max, mean", "error median", "99%"]
+    columns += ["overflow", "repeats", "compile s"]
+    print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|")
     for name in options.tasks:
         task = find(name) or TASKS[name]
         known = pairs(task)

@@ -5,7 +5,9 @@ discounts), its own directory. All R step their R·E simulations together and up
 holds its share of the runs, and they never need to talk.
 """
 
+import copy
 import dataclasses
+import inspect
 import logging
 from collections.abc import Sequence
 from functools import partial
@@ -113,12 +115,15 @@ class Fleet:
         self._config = self._spread(_stack([*self._algo, *[self._algo[-1]] * (self._slots - len(configs))]))
         self.iteration = 0
         self.members = [Member(self, i) for i in range(len(configs))]
-        self._step = self._compiled(self._iterate_impl, donate=True)
-        self._begin = self._compiled(self._begin_impl)
-        self._runs = self._begin(*map(self._spread, self._seeds()), self._config)
+        shares = self._slots // len(devices) * first.num_envs
+        self._arrays = jax.device_put(self.env.arrays(shares), NamedSharding(self._mesh, PartitionSpec()))
+        self._step = self._compiled(Fleet._iterate_impl, donate=True)
+        self._cutting = self._compiled(Fleet._cut, donate=True)
+        self._runs = self._compiled(Fleet._begin_impl)(*map(self._spread, self._seeds()), self._config)
         self._pending: tuple[Report, Evidence] | None = None
         self._evidence: Evidence | None = None
         self._host: tuple[int, Runs] | None = None
+        self._told: Report | None = None
         self._overflowed = False
 
     # ---- the loop's side -------------------------------------------------------------------------------------------
@@ -134,13 +139,14 @@ class Fleet:
         number = self.iteration + 1
         if ahead:
             self._dispatch(number)
-        told = jax.device_get(waiting)
-        for member, good in zip(self.members, told.good, strict=False):
+        self._told = told = jax.device_get(waiting)
+        for member, good in zip(self.members, told.good, strict=False):  # there may be made-up ones
             if not good and member.failed_after is None:
                 member.failed_after = self.iteration
+                member.error = RunError(member.fault())
         self.iteration = number
         self._warn(told)
-        return [self._outcome(told, i) for i in range(len(self.members))]
+        return [member.error or self._record(told, i) for i, member in enumerate(self.members)]
 
     @property
     def ahead(self) -> bool:
@@ -159,7 +165,7 @@ class Fleet:
 
     def cut_episodes(self) -> None:
         """Start a new episode in every environment; those that are cut are not counted."""
-        self._runs = self._compiled(self._cut)(self._runs)
+        self._runs = self._cutting(self._runs)
 
     def restore(self, arrays: Sequence[Arrays]) -> None:
         """Go on from the members' arrays, all of one iteration."""
@@ -263,11 +269,18 @@ class Fleet:
     # ---- between the two -------------------------------------------------------------------------------------------
 
     def _compiled(self, function: Any, donate: bool = False) -> Any:
-        """Jitted, each device doing its share of the runs."""
+        """`function(self, *arrays)` jitted, each device doing its share of the runs."""
+
+        def program(arrays: Any, *own: Any) -> Any:
+            here = copy.copy(self)
+            here.env = self.env.using(arrays)
+            return function(here, *own)
+
         if self._mesh.size > 1:
-            out = _OUT.get(function.__name__, RUNS)
-            function = jax.shard_map(function, mesh=self._mesh, in_specs=RUNS, out_specs=out, check_vma=False)
-        return jax.jit(function, donate_argnums=(0,) if donate else ())
+            count = len(inspect.signature(function).parameters) - 1
+            wherever, out = (PartitionSpec(), *[RUNS] * count), _OUT.get(function.__name__, RUNS)
+            program = jax.shard_map(program, mesh=self._mesh, in_specs=wherever, out_specs=out, check_vma=False)
+        return partial(jax.jit(program, donate_argnums=(1,) if donate else ()), self._arrays)
 
     def _spread(self, tree: Any) -> Any:
         """Arrays [R, ...] on the devices."""
@@ -285,9 +298,7 @@ class Fleet:
         words = [(seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF) for seed in numbers]
         return np.array(keys, np.uint32), np.array(words, np.uint32)
 
-    def _outcome(self, told: Report, i: int) -> Record | RunError:
-        if not told.good[i]:
-            return RunError(self.members[i].fault())
+    def _record(self, told: Report, i: int) -> Record:
         means = told.means[i] if told.finished[i] else None
         info = jax.tree.map(lambda x: x[i], told.info)
         return report(
@@ -317,6 +328,7 @@ class Member:
         self.config, self.spec = fleet.configs[index], fleet.specs[index]
         self.failed_after: int | None = None
         """The last good iteration of a run that has failed."""
+        self.error: RunError | None = None
 
     @property
     def iteration(self) -> int:
@@ -353,8 +365,12 @@ class Member:
 
     def means(self) -> np.ndarray | None:
         """Mean length, reward, discounted and undiscounted costs over the latest episodes; None before the first."""
+        told, i = self._fleet._told, self._index
+        if told is not None:
+            return told.means[i] if told.finished[i] else None
+        self._fleet.snapshot()  # a run that has been restored and needs no more iterations
         book = self.tree().book
-        return np.asarray(np.mean(book.recent[: book.finished], 0, dtype=np.float64)) if book.finished else None
+        return np.asarray(np.mean(book.recent[: book.finished], 0)) if book.finished else None
 
     def save_policy(self, folder: Path) -> None:
         """Write the policy on its own, for `focops.load`."""

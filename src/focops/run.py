@@ -308,7 +308,7 @@ class _Loop:
             else:
                 each.log(outcome, seconds)
         if display:
-            display.update([outcome for outcome in outcomes if not isinstance(outcome, RunError)])
+            display.update([None if isinstance(outcome, RunError) else outcome for outcome in outcomes])
 
     def save(self) -> None:
         """A checkpoint of every run; on an accelerator the next iteration is under way meanwhile."""

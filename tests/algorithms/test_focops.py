@@ -172,8 +172,8 @@ def test_the_multiplier_moves_before_the_policy_by_the_estimated_cost_return():
 def test_a_time_limit_is_valued_or_is_an_end_as_asked():
     state = INIT(jax.random.key(0), spec(False), CONFIG)
     bias = 100.0
-    *first, last = state.critics.value
-    critics = state.critics._replace(value=[*first, last._replace(bias=last.bias + bias)])
+    *first, last = state.critics.params
+    critics = state.critics._replace(params=[*first, last._replace(bias=last.bias.at[0].add(bias))])
     at_limit = np.asarray(rollout(False).truncated).reshape(-1)
     target = lambda config: np.asarray(ESTIMATE(critics, state.policy, rollout(False), config)[1].target)[at_limit]
     valued = target(CONFIG)

@@ -1,5 +1,7 @@
 """The critics' losses and steps."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -27,12 +29,22 @@ def test_critics_learn_their_own_targets():
 def test_a_critics_gradient_does_not_see_the_other_critics():
     state = new()
     obs = jax.random.normal(jax.random.key(1), (20, 5))
-    target = jax.random.normal(jax.random.key(2), (20, 2))
-    together = jax.jit(jax.grad(critics.cost_value_loss))(state.cost_value, obs, target, CONFIG)
+    target = jax.random.normal(jax.random.key(2), (20, 3))
+    together = jax.jit(jax.grad(critics.losses))(state.params, obs, target, CONFIG)
     one = jax.jit(jax.grad(critics.value_loss))
-    for i in range(2):
-        alone = one(jax.tree.map(lambda p, i=i: p[i], state.cost_value), obs, target[:, i], CONFIG)
+    for i in range(3):
+        alone = one(jax.tree.map(lambda p, i=i: p[i], state.params), obs, target[:, i], CONFIG)
         jax.tree.map(lambda a, b, i=i: np.testing.assert_allclose(a[i], b, atol=1e-6), together, alone)
+
+
+def test_the_reward_critic_and_the_cost_critics_have_rates_of_their_own():
+    state = new()
+    obs, target = jax.random.normal(jax.random.key(1), (20, 5)), jax.random.normal(jax.random.key(2), (20, 3))
+    config = dataclasses.replace(CONFIG, value_rate=1e-3, cost_value_rate=4e-3)
+    after = jax.jit(critics.step)(state, obs, target[:, 0], target[:, 1:], 0.5, config)
+    for before, now in zip(jax.tree.leaves(state.params), jax.tree.leaves(after.params), strict=True):
+        moved = np.abs(now - before).reshape(3, -1).max(1)  # Adam's first step is the rate itself
+        np.testing.assert_allclose(moved, [0.5e-3, 2e-3, 2e-3], rtol=1e-2)
 
 
 def test_the_penalty_is_on_every_parameter():

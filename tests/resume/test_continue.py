@@ -64,7 +64,7 @@ def test_a_run_from_another_has_its_networks_and_normaliser_and_nothing_else(tmp
     assert taken
     for name in taken:
         np.testing.assert_array_equal(new[name], old[name], err_msg=name)
-    kinds = ("policy.", "critics.value[", "critics.cost_value[", "[1].")
+    kinds = ("policy.", "critics.params[", "[1].")
     assert {kind for name in taken for kind in kinds if kind in name} == set(kinds)
     assert not [name for name in taken if "adam" in name or "nu" in name or "cost_return" in name]
     assert metrics(tmp_path / "new") == []

@@ -29,7 +29,7 @@ from focops.core import first_order, multipliers, surrogates, tail
 from focops.core.base import network as network
 from focops.core.card import Card
 from focops.core.config import pytree_config
-from focops.core.critics import cost_value
+from focops.core.critics import values
 from focops.core.estimate import estimate
 from focops.core.first_order import State
 from focops.core.spec import Spec
@@ -79,7 +79,7 @@ def init(key: Key[Array, ""], spec: Spec, config: Config) -> State:
 
 def update(key: Key[Array, ""], state: State, rollout: Rollout, config: Config) -> tuple[State, Info]:
     limits, discounts = jnp.array(config.limits), jnp.array(config.cost_discounts)
-    value = cost_value(state.critics.cost_value, rollout.obs, config)
+    value = values(state.critics.cost_value, rollout.obs, config)
     critics, batch, cost = estimate(state.critics, state.policy, rollout, config)
     memory, paid = tail.pay(state.memory, rollout, discounts, critics.cost_return.time_limit)
     risk = tail.risk(memory, config.level)

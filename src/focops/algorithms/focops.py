@@ -15,8 +15,10 @@ The multiplier moves first, by how far J_C is from its limit; the policy then go
 π* ∝ π_k exp((A − ν·A_C)/λ); the step is as long as K epochs of minibatches, or shorter once the mean KL exceeds δ.
 """
 
+import dataclasses
+
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Int, Key
 
 from focops.core import first_order, multipliers, policy
 from focops.core.base import network
@@ -46,6 +48,12 @@ class Config(first_order.Config):
     """α_ν: step size of the multipliers; not annealed. ≥ 0."""
     nu_lead: float = 0.0
     """Updates by which the policy's multiplier runs ahead of ν, against swings; 0 is the paper's algorithm. ≥ 0."""
+    scale_free: float = 0.0
+    """How far λ counts in deviations of Â − ν·Â_C instead of Â's: λ·dev^this. Where cost follows reward the two cancel
+    at the limit, and with 0, as published, the policy then hardly moves; 1 keeps its steps as long. In [0, 1]."""
+    cost_fade: float = 0.0
+    """Weight of a sample's Â_C: γ_C^(this·age). 0, as published: all ages alike. 1: the exact gradient of J_C, which
+    lets the policy pay late, where it counts little. In [0, 1]."""
     early_stop: bool = static(True)
     """End the epochs once the mean KL(new‖old) exceeds δ."""
 
@@ -58,14 +66,25 @@ def update(key: Key[Array, ""], state: State, rollout: Rollout, config: Config) 
     """One pass of Algorithm 1's loop, from a batch of trajectories to the next policy."""
     critics, batch, cost = estimate(state.critics, state.policy, rollout, config)
     limits = jnp.array(config.limits)
+    batch = batch._replace(cost_advantage=fade(batch.cost_advantage, rollout.age, config))
     nu = multipliers.step(state.nu, cost.cost_return, limits, config.nu_rate, config.nu_max)
     pressure = multipliers.lead(nu, cost.cost_return, limits, config.nu_rate, config.nu_max, config.nu_lead)
 
     state = state._replace(critics=critics, nu=nu)
-    loss = lambda theta, minibatch: policy_loss(theta, minibatch, pressure, config)
+    spread = jnp.std(batch.advantage - batch.cost_advantage @ pressure) + 1e-6
+    measured = dataclasses.replace(config, temperature=config.temperature * spread**config.scale_free)  # type: ignore[type-var]
+    loss = lambda theta, minibatch: policy_loss(theta, minibatch, pressure, measured)
     max_kl = config.trust_region if config.early_stop else None
     state, epochs, kl = first_order.improve(key, state, batch, loss, max_kl, rollout.progress, config)
     return state, first_order.report(state, batch, cost.cost_return, epochs, kl, config)
+
+
+def fade(cost_advantage: Float[Array, "N m"], age: Int[Array, "T E"], config: Config) -> Float[Array, "N m"]:
+    """Â_C weighted by age, to unit deviation again."""
+    weight = jnp.array(config.cost_discounts) ** (config.cost_fade * age.reshape(-1, 1).astype(jnp.float32))
+    weighted = weight * cost_advantage
+    scale = jnp.where(config.cost_fade > 0, 1.0 / (jnp.std(weighted, 0) + 1e-6), 1.0)
+    return weighted * scale
 
 
 def policy_loss(theta: Params, batch: Batch, nu: Float[Array, "m"], config: Config) -> Float[Array, ""]:

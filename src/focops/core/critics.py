@@ -15,29 +15,35 @@ from focops.core.types import Params
 class Critics(NamedTuple):
     """What is learned about the current policy, and what learning it remembers."""
 
-    value: Params
-    cost_value: Params
-    """m critics, stacked along each leaf's first axis."""
-    value_adam: Any
-    cost_value_adam: Any
+    params: Params
+    """1 + m networks, the reward's first, stacked along each leaf's first axis; evaluated and fitted as one."""
+    adam: Any
     cost_return: cost_return.State
+
+    @property
+    def value(self) -> Params:
+        return jax.tree.map(lambda p: p[0], self.params)
+
+    @property
+    def cost_value(self) -> Params:
+        """m critics, stacked along each leaf's first axis."""
+        return jax.tree.map(lambda p: p[1:], self.params)
 
 
 def init(value_key: Key[Array, ""], cost_key: Key[Array, ""], spec: Spec, config: Config) -> Critics:
     net, m = network(config), len(spec.constraints)
-    params = net.init(value_key, spec.obs_size, 1)
-    cost_params = jax.vmap(lambda k: net.init(k, spec.obs_size, 1))(jax.random.split(cost_key, m))
-    estimator = cost_return.init(m, spec.obs_size, spec.time_limit)
-    return Critics(params, cost_params, sgd.ADAM.init(params), sgd.ADAM.init(cost_params), estimator)
+    keys = jnp.concatenate([value_key[None], jax.random.split(cost_key, m)])
+    params = jax.vmap(lambda k: net.init(k, spec.obs_size, 1))(keys)
+    return Critics(params, sgd.ADAM.init(params), cost_return.init(m, spec.obs_size, spec.time_limit))
 
 
 def value(params: Params, obs: Float[Array, "*batch O"], config: Config) -> Float[Array, "*batch"]:
-    """V_φ(s)."""
+    """V_φ(s) of one critic."""
     return network(config).apply(params, obs)[..., 0]
 
 
-def cost_value(params: Params, obs: Float[Array, "*batch O"], config: Config) -> Float[Array, "m *batch"]:
-    """V^C_ψ(s) of each constraint."""
+def values(params: Params, obs: Float[Array, "*batch O"], config: Config) -> Float[Array, "k *batch"]:
+    """V(s) of each of k stacked critics."""
     return jax.vmap(lambda p: value(p, obs, config))(params)
 
 
@@ -47,12 +53,9 @@ def value_loss(params: Params, obs: Float[Array, "N O"], target: Float[Array, "N
     return jnp.mean(error**2) + config.value_l2 * sum(jnp.sum(p**2) for p in jax.tree.leaves(params))
 
 
-def cost_value_loss(
-    params: Params, obs: Float[Array, "N O"], target: Float[Array, "N m"], config: Config
-) -> Float[Array, ""]:
-    """The m cost critics' losses, summed; each critic sees only the gradient of its own."""
-    losses = jax.vmap(lambda p, y: value_loss(p, obs, y, config), (0, 1))(params, target)
-    return jnp.sum(losses)
+def losses(params: Params, obs: Float[Array, "N O"], targets: Float[Array, "N k"], config: Config) -> Float[Array, ""]:
+    """The losses of k stacked critics, summed; each sees only the gradient of its own."""
+    return jnp.sum(jax.vmap(lambda p, y: value_loss(p, obs, y, config), (0, 1))(params, targets))
 
 
 def step(
@@ -64,17 +67,12 @@ def step(
     config: Config,
 ) -> Critics:
     """One Adam step of every critic on its own loss; `annealed` scales the learning rates."""
-    params, adam = sgd.descend(
-        critics.value, critics.value_adam,
-        jax.grad(value_loss)(critics.value, obs, target, config),
-        annealed * config.value_rate,
-    )  # fmt: skip
-    cost_params, cost_adam = sgd.descend(
-        critics.cost_value, critics.cost_value_adam,
-        jax.grad(cost_value_loss)(critics.cost_value, obs, cost_target, config),
-        annealed * config.cost_value_rate,
-    )  # fmt: skip
-    return critics._replace(value=params, value_adam=adam, cost_value=cost_params, cost_value_adam=cost_adam)
+    targets = jnp.concatenate([target[:, None], cost_target], 1)
+    gradient = jax.grad(losses)(critics.params, obs, targets, config)
+    costs = jnp.arange(targets.shape[1]) > 0
+    rates = annealed * jnp.where(costs, config.cost_value_rate, config.value_rate)
+    params, adam = sgd.descend(critics.params, critics.adam, gradient, rates)
+    return critics._replace(params=params, adam=adam)
 
 
 def fit(
@@ -99,7 +97,8 @@ def errors(
     config: Config,
 ) -> tuple[Float[Array, ""], Float[Array, "m"]]:
     """Mean squared errors of the reward critic and of each cost critic."""
+    found = values(critics.params, obs, config)
     return (
-        jnp.mean((value(critics.value, obs, config) - target) ** 2),
-        jnp.mean((cost_value(critics.cost_value, obs, config) - cost_target.T) ** 2, -1),
+        jnp.mean((found[0] - target) ** 2),
+        jnp.mean((found[1:] - cost_target.T) ** 2, -1),
     )

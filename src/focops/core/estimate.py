@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, Int
 from focops.core import cost_return, policy
 from focops.core.advantages import gae, standardize
 from focops.core.base import Config, network
-from focops.core.critics import Critics, cost_value, value
+from focops.core.critics import Critics, values
 from focops.core.distributions import Distribution
 from focops.core.types import Params, Rollout
 
@@ -42,11 +42,9 @@ def estimate(critics: Critics, theta: Params, rollout: Rollout, config: Config) 
     over = rollout.terminated if config.bootstrap_time_limit else rollout.terminated | rollout.truncated
     ended = rollout.terminated | rollout.truncated
 
-    v = value(critics.value, rollout.obs, config)
-    next_v = value(critics.value, rollout.next_obs, config)
+    v, v_c = _apart(values(critics.params, rollout.obs, config))
+    next_v, next_v_c = _apart(values(critics.params, rollout.next_obs, config))
     advantage = gae(rollout.reward, v, next_v, ~over, ended, config.discount, config.gae)
-    v_c = cost_value(critics.cost_value, rollout.obs, config)
-    next_v_c = cost_value(critics.cost_value, rollout.next_obs, config)
     # an undiscounted sum is finite only because the time limit ends it
     over_i = over | (rollout.truncated & (discounts == 1.0)[:, None, None])
     cost_advantage = jax.vmap(gae, (-1, 0, 0, 0, None, 0, None))(
@@ -54,7 +52,7 @@ def estimate(critics: Critics, theta: Params, rollout: Rollout, config: Config) 
     )
 
     estimator = cost_return.remember_starts(critics.cost_return, rollout)
-    start_v_c = cost_value(critics.cost_value, estimator.starts, config)
+    start_v_c = values(critics.cost_value, estimator.starts, config)
     estimator, j_c = cost_return.estimate(estimator, rollout, v_c, next_v_c, start_v_c, discounts)
     if config.cost_estimator == "episodes":
         published, finished = cost_return.of_finished_episodes(rollout, discounts, estimator.time_limit)
@@ -75,3 +73,8 @@ def estimate(critics: Critics, theta: Params, rollout: Rollout, config: Config) 
         cost_target=jax.vmap(flat, out_axes=-1)(cost_advantage + v_c),
     )  # fmt: skip
     return critics._replace(cost_return=estimator), batch, CostEstimate(j_c, worth)
+
+
+def _apart(found: Float[Array, "k *n"]) -> tuple[Float[Array, "*n"], Float[Array, "m *n"]]:
+    """The reward critic's values and the cost critics'."""
+    return found[0], found[1:]

@@ -20,10 +20,12 @@ def clip_norm(gradient: Any, max_norm: Float[Array, ""] | float) -> Any:
     return jax.tree.map(lambda g: g * jnp.where(norm > max_norm, max_norm / norm, 1.0), gradient)
 
 
-def descend(params: Any, adam: Any, gradient: Any, rate: Float[Array, ""] | float) -> tuple[Any, Any]:
-    """One Adam step: params ← params − rate · direction. Returns the parameters and Adam's state."""
+def descend(params: Any, adam: Any, gradient: Any, rate: Float[Array, "*k"] | float) -> tuple[Any, Any]:
+    """One Adam step: params ← params − rate · direction; a rate for each along the leaves' first axis, or one for all.
+    Returns the parameters and Adam's state."""
     direction, adam = ADAM.update(gradient, adam, params)
-    return jax.tree.map(lambda p, d: p - rate * d, params, direction), adam
+    along = lambda d: jnp.reshape(rate, (*jnp.shape(rate), *[1] * (d.ndim - 1))) if jnp.ndim(rate) else rate
+    return jax.tree.map(lambda p, d: p - along(d) * d, params, direction), adam
 
 
 def shuffle(key: Key[Array, ""], size: int) -> Int[Array, "size"]:

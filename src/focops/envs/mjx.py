@@ -9,6 +9,7 @@ only while a batch is collected. What a row does not hold, a step computes anew,
 
 import contextlib
 import copy
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -97,8 +98,13 @@ class MjxTask:
     ):
         self.task, self.stagger = task, stagger
         self.impl: Impl = impl or ("warp" if jax.default_backend() == "gpu" else "jax")
+        if self.impl == "warp":
+            import warp
+
+            warp.config.quiet = True  # else it prints a line for each of a hundred kernels
         self.model = model = for_mjx(load(task.robot))
         self._mjx: Any = None if task.robot.move else put_model(model, self.impl)
+        self._blank: Any = None
         self._physics: dict[str, Any] = dict(
             dt=control_step_seconds(task.robot, model),
             body_mass=jnp.asarray(model.body_mass, jnp.float32),
@@ -114,6 +120,17 @@ class MjxTask:
             action_low=tuple(model.actuator_ctrlrange[:, 0].tolist()),
             action_high=tuple(model.actuator_ctrlrange[:, 1].tolist()),
         )
+
+    def arrays(self, num: int) -> Any:
+        """The arrays that functions on `num` simulations use beside their arguments. A program takes them as one more
+        argument (`using`): as constants, some six hundred of them, they cost more than a step."""
+        return (self._mjx, None) if self._mjx is None else (self._mjx, self._make_data(num))
+
+    def using(self, arrays: Any) -> "MjxTask":
+        """The same task, with those of `arrays` for its own."""
+        same = copy.copy(self)
+        same._mjx, same._blank = arrays
+        return same
 
     def begin(self, seed: UInt32[Array, "N 2"], index: Int[Array, "N"], num_envs: int) -> Simulations:
         """Environments `index` (of `num_envs`) of runs with those seeds, at the start of their first episodes; these
@@ -142,12 +159,16 @@ class MjxTask:
         if self._mjx is None:
             return Placed(**state)
         n = len(sims.age)
-        size = buffer_sizes(self.model)
-        room: dict[str, Any] = dict(naconmax=size.contacts * n, njmax=size.constraints) if self.impl == "warp" else {}
-        blank = mjx.make_data(self.model, impl=self.impl, **room)
+        blank = self._make_data(n) if self._blank is None else self._blank
         shared = _shared_fields() if self.impl == "warp" else frozenset()
         many = lambda path, x: x if _field(path) in shared else jnp.broadcast_to(x, (n, *x.shape))
         return jax.tree_util.tree_map_with_path(many, blank).replace(**state)
+
+    def _make_data(self, num: int) -> Data:
+        """One simulation's working arrays, and those that `num` share."""
+        size = buffer_sizes(self.model)
+        room: dict[str, Any] = dict(naconmax=size.contacts * num, njmax=size.constraints) if self.impl == "warp" else {}
+        return mjx.make_data(self.model, impl=self.impl, **room)
 
     def step(self, data: Data, sims: Simulations, action: Float[Array, "N A"]) -> tuple[Data, Simulations, Transition]:
         """One control step of every simulation; an episode that ends restarts within it."""
@@ -247,7 +268,8 @@ class MjxTask:
         return self.task.place(jnp, qpos, jax.random.uniform(for_place)), qvel
 
     def _fields(self, data: Data) -> Physics:
-        return Physics(**self._physics, **{f: getattr(data, f) for f in ("qpos", "qvel", *self.task.robot.fields)})
+        read: dict[str, Any] = {f: _read(data, f) for f in ("qpos", "qvel", *self.task.robot.fields)}
+        return Physics(**self._physics, **read)
 
     def _observe(self, data: Data) -> tuple[Float[Array, "N O"], Float[Array, "N d"]]:
         p = self._fields(data)
@@ -302,6 +324,12 @@ def buffer_sizes(model: mujoco.MjModel) -> Buffers:
 def _rows(condim: int) -> int:
     """Constraint rows of a contact with a pyramidal cone."""
     return 1 if condim == 1 else 2 * (int(condim) - 1)
+
+
+def _read(data: Data, field: str) -> Array:
+    """A field of `Data`; some of `mjx.Data`'s are the implementation's own."""
+    public = isinstance(data, Placed) or field in {f.name for f in dataclasses.fields(data)}
+    return getattr(data if public else data._impl, field)
 
 
 def _all(x: Bool[Array, "N n"]) -> Bool[Array, "N"]:

@@ -86,8 +86,7 @@ def resume(options: ResumeOptions) -> int:
         jobs = [Job(run["name"], base / run["name"], run["words"]) for run in described]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(f"{base / 'grid.json'} is damaged: {error}; resume its runs one by one") from None
-    started = [job for job in jobs if RunDirectory(job.directory).config_file.is_file()]
-    if started and RunDirectory(started[0].directory).config.backend == "mjx":
+    if any(grid.value_of(grid.split(job.words), "--backend", "cpu") == "mjx" for job in jobs):
         from focops.runs import programs
 
         return programs.resume(base, {job.directory: job.words for job in jobs}, options)

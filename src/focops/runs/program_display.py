@@ -33,7 +33,7 @@ class ProgramLines:
 
     def __init__(self, which: str, stream: TextIO, every_s: float) -> None:
         self._which, self._stream, self._every = which, stream, every_s
-        self._records: Sequence[Record] = ()
+        self._records: dict[str, Record] = {}
         self._printed = -np.inf
         self._title = ""
 
@@ -41,40 +41,39 @@ class ProgramLines:
         self._title = title(self._which, configs)
         self._names = [config.out.name for config in configs]
         self._began = time.monotonic()
-        print(self._title, file=self._stream, flush=True)
+        self._open()
 
-    def update(self, records: Sequence[Record]) -> None:
-        self._records = records
-        if time.monotonic() - self._printed >= self._every:
+    def update(self, records: Sequence[Record | None]) -> None:
+        self._records = {name: r for name, r in zip(self._names, records, strict=True) if r is not None}
+        if self._records and time.monotonic() - self._printed >= self._every:
             self._print()
 
     def stop(self) -> None:
         if self._records:
             self._print()
 
+    def _open(self) -> None:
+        print(self._title, file=self._stream, flush=True)
+
     def _print(self) -> None:
-        print(overview(self._records).plain, file=self._stream, flush=True)
-        self._records, self._printed = (), time.monotonic()
+        print(overview(list(self._records.values())).plain, file=self._stream, flush=True)
+        self._records, self._printed = {}, time.monotonic()
 
 
 class ProgramTable(ProgramLines):
     """The same in place, with a bar and a row for the first runs."""
 
     def __init__(self, which: str, console: Console) -> None:
-        super().__init__(which, console.file, 0.0)  # type: ignore[arg-type]
+        super().__init__(which, console.file, np.inf)  # type: ignore[arg-type]
         self._live = Live(console=console, refresh_per_second=4, get_renderable=self._render)
-
-    def start(self, configs: Sequence[Any], spec: Any) -> None:
-        self._title = title(self._which, configs)
-        self._names = [config.out.name for config in configs]
-        self._began = time.monotonic()
-        self._live.start()
-
-    def update(self, records: Sequence[Record]) -> None:
-        self._records = records
 
     def stop(self) -> None:
         self._live.stop()
+
+    def _open(self) -> None:
+        self._live.start()
+
+    def _print(self) -> None: ...
 
     def _render(self) -> RenderableType:
         head = Text(self._title, style="bold", no_wrap=True, overflow="ellipsis")
@@ -82,14 +81,16 @@ class ProgramTable(ProgramLines):
             return Group(
                 head, Text(f" compiling and collecting the first batch  {clock(time.monotonic() - self._began)}")
             )
-        first = self._records[0]
-        bar = ProgressBar(total=first["steps"], completed=first["samples"])
-        return Group(head, bar, overview(self._records), rows(self._names, self._records))
+        records = list(self._records.values())
+        bar = ProgressBar(total=records[0]["steps"], completed=records[0]["samples"])
+        return Group(head, bar, overview(records), rows(self._records))
 
 
 def title(which: str, configs: Sequence[Any]) -> str:
     first = configs[0]
-    return f"{which}{len(configs)} runs · {first.task} · {first.algorithm} · {first.preset} → {first.out.parent}"
+    return (
+        f"{which}{plural(len(configs), 'run')} · {first.task} · {first.algorithm} · {first.preset} → {first.out.parent}"
+    )
 
 
 def overview(records: Sequence[Record]) -> Text:
@@ -119,12 +120,12 @@ def spread(values: Sequence[float | None]) -> str:
     return f"{number(float(np.mean(known)))} ± {number(float(np.std(known)))}" if known else "–"
 
 
-def rows(names: Sequence[str], records: Sequence[Record]) -> RenderableType:
+def rows(records: dict[str, Record]) -> RenderableType:
     """A row for each of the first runs."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
     for heading in ("run", "return", "cost / limit", "ν"):
         table.add_column(heading, no_wrap=True, justify="left" if heading == "run" else "right")
-    for name, record in list(zip(names, records, strict=False))[:ROWS]:
+    for name, record in list(records.items())[:ROWS]:
         constraints = constraint_names(record)
         cells = [cost_against_limit(record, constraint) for constraint in constraints]
         nus = "  ".join(number(record.get(f"nu/{constraint}")) for constraint in constraints)
@@ -132,6 +133,11 @@ def rows(names: Sequence[str], records: Sequence[Record]) -> RenderableType:
     if len(records) > ROWS:
         table.add_row(Text(f"and {len(records) - ROWS} more", style="dim"))
     return table
+
+
+def plural(number: int, what: str) -> str:
+    """3 runs, 1 run."""
+    return f"{number} {what}{'s' if number != 1 else ''}"
 
 
 def _cost(record: Record, name: str) -> float:

@@ -11,7 +11,7 @@ from focops.config import TrainConfig
 from focops.errors import RunError
 from focops.runs import checkpoint
 from focops.runs.directory import RunDirectory
-from focops.runs.program_display import choose_display
+from focops.runs.program_display import choose_display, plural
 from focops.runs.progress import ManyDisplay
 from focops.runs.signals import say, stop_on_signals
 
@@ -61,7 +61,7 @@ def _resumes(paths: Sequence[Path], options: ResumeOptions) -> Train:
 def _run(base: Path, jobs: Sequence[tuple[int, Train]], quiet: bool) -> int:
     failed: list[RunError] = []
     total = sum(number for number, _ in jobs)
-    print(f"{total} runs in {len(jobs)} program{'s' if len(jobs) != 1 else ''} → {base}", flush=True)
+    print(f"{plural(total, 'run')} in {plural(len(jobs), 'program')} → {base}", flush=True)
     with stop_on_signals() as stopped:
         for i, (_, job) in enumerate(jobs):
             if not stopped:

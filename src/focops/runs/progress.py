@@ -28,11 +28,11 @@ class Display(Protocol):
 
 
 class ManyDisplay(Protocol):
-    """Shows the runs of one program. `stop` is called once, also when they failed."""
+    """Shows the runs of one program; None for those that have failed. `stop` is called once, also when all have."""
 
     def start(self, configs: Sequence[Any], spec: Any) -> None: ...
 
-    def update(self, records: Sequence[Record]) -> None: ...
+    def update(self, records: Sequence[Record | None]) -> None: ...
 
     def stop(self) -> None: ...
 
@@ -46,9 +46,10 @@ class OneRun:
     def start(self, configs: Sequence[Any], spec: Any) -> None:
         self._display.start(configs[0], spec)
 
-    def update(self, records: Sequence[Record]) -> None:
+    def update(self, records: Sequence[Record | None]) -> None:
         for record in records:
-            self._display.update(record)
+            if record is not None:
+                self._display.update(record)
 
     def stop(self) -> None:
         self._display.stop()

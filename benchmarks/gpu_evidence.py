@@ -1,0 +1,129 @@
+"""Learning on an accelerator: many seeds of several settings of one task as one program, and what came out.
+
+    python benchmarks/gpu_evidence.py HalfCheetahSpeed --seeds 32 --envs 64 --steps 1M \
+        --setting base --setting scale_free=1 --setting scale_free=1,nu_lead=2 --out results/gpu/raw
+
+One JSON file per task: the settings, and per run the curve (every 10th iteration), the end's means over the last 100
+episodes, and the rate. No run directories: this is evidence about learning, not a set of runs to go on with.
+"""
+
+import argparse
+import dataclasses
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from focops.arguments import parse_count
+from focops.config import TrainConfig, default_config
+from focops.fleet import Fleet
+
+CURVE = ("samples", "return_mean", "discounted_cost_mean", "cost_return_estimate", "nu", "kl", "entropy")
+
+
+def setting(config: TrainConfig, text: str) -> TrainConfig:
+    """The config with "name=value,name=value" of the algorithm's numbers."""
+    pairs = [part.split("=") for part in text.split(",") if "=" in part]
+    values: dict[str, Any] = {name: float(value) for name, value in pairs}
+    return dataclasses.replace(config, algo=dataclasses.replace(config.algo, **values))
+
+
+def row(record: dict[str, Any]) -> list[float | None]:
+    found = [next((record[k] for k in record if k.partition("/")[0] == name), None) for name in CURVE]
+    return [None if value is None else float(f"{value:.5g}") for value in found]
+
+
+def study(name: str, options: argparse.Namespace) -> dict[str, Any]:
+    config = dataclasses.replace(
+        default_config(name, options.algo), backend="mjx", num_envs=options.envs, steps=options.steps
+    )
+    if options.batch:
+        config = dataclasses.replace(config, batch_size=options.batch)
+    texts = options.setting or ["base"]
+    configs = [dataclasses.replace(setting(config, text), seed=seed) for text in texts for seed in range(options.seeds)]
+    began = time.perf_counter()
+    fleet = Fleet(configs)
+    last = fleet.advance(ahead=True)
+    compiled = time.perf_counter() - began
+    curves: list[list[Any]] = [[row(r)] if isinstance(r, dict) else [] for r in last]
+    started, shown = time.perf_counter(), time.perf_counter()
+    until = options.until and began + options.until
+    while fleet.iteration < config.iterations:
+        number = fleet.iteration + 1
+        enough = number == config.iterations or bool(until and time.perf_counter() > until)
+        last = fleet.advance(ahead=not enough)
+        if number % 10 == 0 or enough:
+            for curve, record in zip(curves, last, strict=True):
+                if isinstance(record, dict):
+                    curve.append(row(record))
+        if time.perf_counter() - shown > 15:
+            shown = time.perf_counter()
+            rate = len(configs) * config.batch_size * (number - 1) / (shown - started)
+            print(f"{name} {number}/{config.iterations} {rate:,.0f}/s", flush=True)
+        if enough:
+            break
+    seconds = time.perf_counter() - started
+    runs = [
+        {"setting": str(text), "seed": c.seed, "curve": curve, "end": end if isinstance(end, dict) else str(end)}
+        for text, c, curve, end in zip(np.repeat(texts, options.seeds), configs, curves, last, strict=True)
+    ]
+    return {
+        "task": config.task, "algorithm": options.algo, "device": jax.devices()[0].device_kind, "envs": options.envs,
+        "batch": config.batch_size, "iterations": fleet.iteration, "of": config.iterations, "compile_s": compiled,
+        "seconds": seconds, "samples_per_second": len(configs) * config.batch_size * (fleet.iteration - 1) / seconds,
+        "columns": CURVE, "runs": runs,
+    }  # fmt: skip
+
+
+def column(ends: list[dict[str, Any]], key: str) -> np.ndarray:
+    return np.array([next(end[k] for k in end if k.partition("/")[0] == key) for end in ends], float)
+
+
+def error(x: np.ndarray) -> float:
+    """Standard error of the mean."""
+    return float(np.nanstd(x, ddof=1) / np.sqrt(len(x))) if len(x) > 1 else float("nan")
+
+
+def table(found: dict[str, Any]) -> str:
+    """Mean ± standard error over seeds, per setting."""
+    lines = [
+        f"{found['task']}: {found['iterations']}/{found['of']} iterations, compile {found['compile_s']:.0f} s,"
+        f" {found['seconds']:.0f} s, {found['samples_per_second']:,.0f} samples/s",
+        "| setting | seeds | reward | discounted cost | limit | within 2% | failed |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for text in dict.fromkeys(r["setting"] for r in found["runs"]):
+        ends = [r["end"] for r in found["runs"] if r["setting"] == text]
+        good = [e for e in ends if isinstance(e, dict)]
+        reward, cost, limit = (column(good, key) for key in ("return_mean", "discounted_cost_mean", "cost_limit"))
+        lines.append(
+            f"| {text} | {len(good)} | {np.nanmean(reward):.0f} ± {error(reward):.0f} | {np.nanmean(cost):.2f} ±"
+            f" {error(cost):.2f} | {limit[0]:.2f} | {np.mean(cost <= 1.02 * limit):.2f} | {len(ends) - len(good)} |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tasks", nargs="+")
+    parser.add_argument("--seeds", type=int, default=32)
+    parser.add_argument("--envs", type=int, default=64)
+    parser.add_argument("--batch", type=int, default=0)
+    parser.add_argument("--steps", type=parse_count, default=1_000_000)
+    parser.add_argument("--algo", default="focops")
+    parser.add_argument("--setting", action="append", help="name=value,name=value; `base` for the preset; repeat")
+    parser.add_argument("--until", type=float, default=0, help="stop a task after so many seconds, as far as it is")
+    parser.add_argument("--out", type=Path, default=Path("results/gpu/raw"))
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    for name in options.tasks:
+        found = study(name, options)
+        (options.out / f"{found['task']}-{options.algo}.json").write_text(json.dumps(found))
+        print(table(found), flush=True)
+
+
+if __name__ == "__main__":
+    main()
