@@ -139,8 +139,9 @@ class TrainArguments(TrainConfig):
 def parse(words: Sequence[str]) -> Options:
     """The options of one run; the task, the algorithm and the preset decide what the defaults are."""
     found = grid.split(words)
-    algorithm, preset = grid.value_of(found, "--algo", "focops"), grid.value_of(found, "--preset", "fast")
-    defaults = default_config(grid.value_of(found, grid.TASK, DEFAULT_TASK), algorithm, preset)  # type: ignore[arg-type]
+    known = [("--algo", "focops"), ("--preset", "fast"), ("--backend", "cpu")]
+    chosen: list[Any] = [grid.value_of(found, flag, default) for flag, default in known]
+    defaults = default_config(grid.value_of(found, grid.TASK, DEFAULT_TASK), *chosen)
     task = envs.find(defaults.task)
     own: dict[str, Any] = {
         "cost_limit": tuple(c.limit for c in task.constraints) if task else (),

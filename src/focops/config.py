@@ -14,6 +14,7 @@ from focops.errors import UsageError
 Preset = Literal["fast", "paper"]
 PRESETS: tuple[Preset, ...] = ("fast", "paper")
 Backend = Literal["cpu", "mjx"]
+BACKENDS: tuple[Backend, ...] = ("cpu", "mjx")
 DEFAULT_TASK = "HalfCheetahSpeed-v0"
 
 
@@ -66,12 +67,16 @@ class TrainConfig:
         return -(-self.steps // self.batch_size)
 
 
-def default_config(task: str = DEFAULT_TASK, algorithm: str = "focops", preset: Preset = "fast") -> TrainConfig:
+def default_config(
+    task: str = DEFAULT_TASK, algorithm: str = "focops", preset: Preset = "fast", backend: Backend = "cpu"
+) -> TrainConfig:
     """The preset's defaults for a task: Table 3 of the paper, and its Circle settings where they differ."""
     if algorithm not in ALGORITHMS:
         raise UsageError(f"unknown algorithm {algorithm!r}; there are: {', '.join(ALGORITHMS)}")
     if preset not in PRESETS:
         raise UsageError(f"unknown preset {preset!r}; there are: {', '.join(PRESETS)}")
+    if backend not in BACKENDS:
+        raise UsageError(f"unknown backend {backend!r}; there are: {', '.join(BACKENDS)}")
     algo = ALGORITHMS[algorithm].Config()
     config = TrainConfig(algo=algo, algorithm=algorithm, task=task, preset=preset)
     found = tasks.find(task)
@@ -82,7 +87,10 @@ def default_config(task: str = DEFAULT_TASK, algorithm: str = "focops", preset: 
             if algorithm == "focops":
                 circle = dataclasses.replace(circle, trust_region=0.04)
             config = dataclasses.replace(config, algo=circle, steps=10_000_000, batch_size=50_000, num_envs=40)
+    config = dataclasses.replace(config, backend=backend)
     if preset == "fast":
+        if backend == "mjx":  # a step takes as long with many simulations as with few
+            config = dataclasses.replace(config, num_envs=64 if config.batch_size < 50_000 else 500)
         return dataclasses.replace(config, algo=_replace_present(config.algo, nu_lead=5.0))
     published = dataclasses.replace(config.algo, bootstrap_time_limit=False, cost_estimator="episodes")
     return dataclasses.replace(config, num_envs=1, fresh_episodes=True, algo=published)

@@ -98,7 +98,7 @@ def train(
 
     `init_from` is a run to take networks and normaliser from.
     """
-    config = default_config(task, algo, preset)
+    config = default_config(task, algo, preset, options.get("backend", "cpu"))
     own = {f.name for f in dataclasses.fields(config)} - {"algo", "algorithm", "task", "preset", "out"}
     of_algo = {f.name for f in dataclasses.fields(config.algo)} - {"limits", "cost_discounts"}
     unknown = set(options) - own - of_algo

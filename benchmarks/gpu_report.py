@@ -1,0 +1,85 @@
+"""Tables and curves of what benchmarks/gpu_evidence.py measured.
+
+    python benchmarks/gpu_report.py results/gpu/raw --out results/gpu      # needs the extra `plot`
+
+Intervals are 95%, bootstrapped over seeds (SciPy). PAPER holds Table 1 of the FOCOPS paper: reward, cost.
+"""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.stats import bootstrap
+
+PAPER = {
+    "AntSpeed-v0": ("1830 ± 23", "102.8"), "HalfCheetahSpeed-v0": ("1612 ± 26", "152.4"),
+    "HopperSpeed-v0": ("1953 ± 127", "81.8"), "HumanoidSpeed-v0": ("4530 ± 86", "18.6"),
+    "SwimmerSpeed-v0": ("31.9 ± 2.6", "25.3"), "Walker2dSpeed-v0": ("2486 ± 158", "81.3"),
+}  # fmt: skip
+
+
+def interval(x: np.ndarray, digits: int) -> str:
+    """mean [low, high]"""
+    found = bootstrap((x,), np.mean, n_resamples=9999, rng=np.random.default_rng(0)).confidence_interval
+    return f"{x.mean():.{digits}f} [{found.low:.{digits}f}, {found.high:.{digits}f}]"
+
+
+def of_setting(found: dict[str, Any], text: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+    """Samples [K], returns and discounted costs [seeds, K], limit."""
+    runs = [run for run in found["runs"] if run["setting"] == text and isinstance(run["end"], dict)]
+    curves = np.array([run["curve"] for run in runs], float)
+    limit = next(value for key, value in runs[0]["end"].items() if key.startswith("cost_limit/"))
+    return curves[0, :, 0], curves[..., 1], curves[..., 2], limit
+
+
+def rows(found: dict[str, Any]) -> list[str]:
+    lines = []
+    for text in dict.fromkeys(run["setting"] for run in found["runs"]):
+        samples, reward, cost, limit = of_setting(found, text)
+        digits = 0 if abs(reward[:, -1].mean()) > 100 else 1
+        within = np.mean(cost[:, -1] <= 1.02 * limit)
+        ends = f"{interval(reward[:, -1], digits)} | {interval(cost[:, -1], 1)} | {limit:.1f} | {within:.0%}"
+        lines.append(f"| {found['task']} | {text} | {len(reward)} | {samples[-1] / 1e6:.2f}M | {ends} |")
+    paper = PAPER.get(found["task"])
+    if paper:
+        lines.append(f"| {found['task']} | *the paper* | 10 | 1.02M | {paper[0]} | {paper[1]} | {limit:.1f} | |")
+    return lines
+
+
+def plot(studies: list[dict[str, Any]], file: Path) -> None:
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(len(studies), 2, figsize=(11, 3.2 * len(studies)), squeeze=False, layout="constrained")
+    for line, found in zip(axes, studies, strict=True):
+        for text in dict.fromkeys(run["setting"] for run in found["runs"]):
+            samples, reward, cost, limit = of_setting(found, text)
+            for axis, values in zip(line, (reward, cost), strict=True):
+                seen = ~np.isnan(values).any(0)
+                mean, error = values[:, seen].mean(0), values[:, seen].std(0, ddof=1) / np.sqrt(len(values))
+                axis.plot(samples[seen], mean, label=text, linewidth=1.2)
+                axis.fill_between(samples[seen], mean - 1.96 * error, mean + 1.96 * error, alpha=0.2)
+        line[0].set_title(f"{found['task']}: return ({len(reward)} seeds)", fontsize=9)
+        line[1].set_title("discounted cost of the last 100 episodes, limit dashed", fontsize=9)
+        line[1].axhline(limit, color="black", linestyle="--", linewidth=0.8)
+        line[0].legend(fontsize=7)
+    for axis in axes[-1]:
+        axis.set_xlabel("samples")
+    figure.savefig(file, dpi=110)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("raw", type=Path)
+    parser.add_argument("--out", type=Path, default=Path("results/gpu"))
+    options = parser.parse_args()
+    studies = [json.loads(file.read_text()) for file in sorted(options.raw.glob("*.json"))]
+    head = ["task", "setting", "seeds", "samples", "reward [95%]", "discounted cost [95%]", "limit", "within 2%"]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|", *(line for study in studies for line in rows(study))]
+    plot(studies, options.out / "curves.png")
+    print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()
