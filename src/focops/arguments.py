@@ -109,7 +109,7 @@ class TrainArguments(TrainConfig):
     """Train a policy that keeps its costs within their limits.
 
     A flag may be given several values with commas between them (--algo.temperature 1,1.5,2): every combination is
-    trained, one process per core, one directory per run.
+    trained, one directory per run; one process per core, or with --backend mjx all as one program.
     """
 
     algo: tyro.conf.FlagConversionOff[Any] = None
@@ -129,7 +129,7 @@ class TrainArguments(TrainConfig):
     seeds: Annotated[str, _hint("SEEDS", "")] = ""
     """Several seeds, as 0..3 or 0,2,5: one run each."""
     jobs: int = 0
-    """Runs of a grid at once; 0: one per core."""
+    """Runs of a grid at once on the CPU; 0: one per core."""
     quiet: tyro.conf.FlagCreatePairsOff[bool] = False
     """Print one line at the end."""
     wandb: tyro.conf.FlagCreatePairsOff[bool] = False

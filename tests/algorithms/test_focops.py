@@ -179,3 +179,55 @@ def test_a_time_limit_is_valued_or_is_an_end_as_asked():
     valued = target(CONFIG)
     ended = target(dataclasses.replace(CONFIG, bootstrap_time_limit=False))
     np.testing.assert_allclose(valued - ended, CONFIG.discount * bias, rtol=0.05)
+
+
+def test_scale_free_counts_the_temperature_in_deviations_of_what_is_left_of_the_advantage():
+    # steps enough for the KL to hold them back: Adam's first ones do not know the temperature
+    config = dataclasses.replace(CONFIG, nu_init=1.5, nu_rate=0.0, policy_rate=3e-3, trust_region=10.0)
+    state = INIT(jax.random.key(0), spec(False), config)
+    _, batch, _ = ESTIMATE(state.critics, state.policy, rollout(False), config)
+    left = np.asarray(batch.advantage) - np.asarray(batch.cost_advantage) @ np.array([1.5, 1.5])
+    _, free, _, _ = do_update(dataclasses.replace(config, scale_free=1.0))
+    _, same, _, _ = do_update(dataclasses.replace(config, temperature=float(config.temperature * left.std())))
+    _, plain, _, _ = do_update(config)
+    difference = lambda a, b: float(jnp.abs(ravel_pytree(a.policy)[0] - ravel_pytree(b.policy)[0]).max())
+    assert difference(plain, same) > 0.01
+    assert difference(free, same) < 0.02 * difference(plain, same)
+
+
+def test_faded_cost_advantages_are_weighted_by_age_and_have_unit_deviation():
+    cost_advantage = jax.random.normal(jax.random.key(0), (6, 2))
+    age = jnp.array([[0, 7], [1, 8], [2, 9]], jnp.int32)
+    assert np.array_equal(focops.fade(cost_advantage, age, CONFIG), cost_advantage)
+    found = focops.fade(cost_advantage, age, dataclasses.replace(CONFIG, cost_fade=0.5))
+    weighted = np.asarray(cost_advantage) * np.array([0.99, 0.9]) ** (0.5 * np.array([0, 7, 1, 8, 2, 9])[:, None])
+    np.testing.assert_allclose(found, weighted / weighted.std(0), rtol=1e-4)
+
+
+def test_weights_by_age_make_the_policy_gradient_that_of_the_discounted_cost():
+    """Σ_t w_t E[A_C ∇log π] is ∇J_C for w_t = γ_C^t, and points elsewhere for w_t = 1 (200 steps): a random CMDP whose
+    J_C is differentiated by finite differences."""
+    rng, gamma, num, actions, steps = np.random.default_rng(0), 0.9, 4, 3, 200
+    move, cost = rng.dirichlet(np.ones(num), (num, actions)), rng.random((num, actions))
+    start, theta = rng.dirichlet(np.ones(num)), rng.normal(size=(num, actions))
+
+    def solve(theta):
+        pi = np.exp(theta) / np.exp(theta).sum(1, keepdims=True)
+        step = np.einsum("sa,sat->st", pi, move)
+        value = np.linalg.solve(np.eye(num) - gamma * step, (pi * cost).sum(1))
+        return pi, step, value
+
+    def gradient(weights):
+        pi, step, value = solve(theta)
+        advantage = cost + gamma * move @ value - value[:, None]
+        visits = sum(w * start @ np.linalg.matrix_power(step, t) for t, w in enumerate(weights))
+        return visits[:, None] * pi * advantage  # the softmax's ∇log π adds Σ_a π A_C = 0
+
+    exact = np.zeros_like(theta)
+    for at in np.ndindex(*theta.shape):
+        there = np.zeros_like(theta)
+        there[at] = 1e-5
+        exact[at] = (start @ solve(theta + there)[2] - start @ solve(theta - there)[2]) / 2e-5
+    np.testing.assert_allclose(gradient(gamma ** np.arange(steps)), exact, atol=1e-8)
+    alike = gradient(np.ones(steps))
+    assert (alike * exact).sum() / np.linalg.norm(alike) / np.linalg.norm(exact) < 0.999
