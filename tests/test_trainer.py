@@ -11,7 +11,7 @@ from focops.config import default_config
 from focops.core.spec import Constraint, Spec
 from focops.core.types import Rollout
 from focops.rollout import EpisodeBook
-from focops.trainer import Trainer
+from focops.trainer import Trainer, key_of
 
 
 def small(task: str = "HopperSpeed", **changes) -> Trainer:
@@ -80,3 +80,9 @@ def test_the_book_of_episodes_sums_each_whole_episode_by_hand():
     )
     book.add(more)
     np.testing.assert_allclose(book.recent[2], (2, 8 + 1, 8 + 0.5 * 1, 9))
+
+
+def test_every_bit_of_a_seed_counts():
+    seeds = (0, 1, 2**32 - 1, 2**32, 2**32 + 1, 2**33)
+    assert len({tuple(np.asarray(jax.random.key_data(key_of(seed)))) for seed in seeds}) == len(seeds)
+    assert key_of(7) == jax.random.key(7)

@@ -33,6 +33,7 @@ from focops.trainer import (
     Record,
     configure_jax,
     fill,
+    key_of,
     learn,
     named,
     report,
@@ -294,7 +295,7 @@ class Fleet:
         """Each run's key for learning and its words for resets."""
         numbers = [c.seed for c in self.configs]
         numbers += [numbers[-1]] * (self._slots - len(numbers))
-        keys = [np.asarray(jax.random.key_data(jax.random.key(seed))) for seed in numbers]
+        keys = [np.asarray(jax.random.key_data(key_of(seed))) for seed in numbers]
         words = [(seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF) for seed in numbers]
         return np.array(keys, np.uint32), np.array(words, np.uint32)
 

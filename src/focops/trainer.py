@@ -55,7 +55,7 @@ class Trainer:
         self.algo_config = with_constraints(config.algo, self.spec.constraints)
         self.algorithm = ALGORITHMS[config.algorithm]
         self.network = self.algorithm.network(self.algo_config)
-        self.key = jax.random.key(config.seed)
+        self.key = key_of(config.seed)
         self.state = jax.jit(self.algorithm.init, static_argnums=1)(
             jax.random.fold_in(self.key, 0), self.spec, self.algo_config
         )
@@ -165,6 +165,12 @@ class Trainer:
     def save_policy(self, folder: Path) -> None:
         """Write the policy on its own, for `focops.load`."""
         save_policy_of(folder, self.state.policy, self.stats, self.config, self.spec, self.algo_config, self.iteration)
+
+
+def key_of(seed: int) -> Any:
+    """A run's random key. JAX looks at the low 32 bits alone."""
+    key = jax.random.key(seed & 0xFFFFFFFF)
+    return jax.random.fold_in(key, seed >> 32) if seed >> 32 else key
 
 
 def with_constraints(algo: Any, constraints: Sequence[Constraint]) -> Any:
