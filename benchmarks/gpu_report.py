@@ -35,7 +35,7 @@ def of_setting(found: dict[str, Any], text: str) -> tuple[np.ndarray, np.ndarray
 
 
 def rows(found: dict[str, Any]) -> list[str]:
-    lines = []
+    lines, limit = [], np.nan
     for text in dict.fromkeys(run["setting"] for run in found["runs"]):
         samples, reward, cost, limit = of_setting(found, text)
         digits = 0 if abs(reward[:, -1].mean()) > 100 else 1
@@ -53,14 +53,16 @@ def plot(studies: list[dict[str, Any]], file: Path) -> None:
 
     figure, axes = plt.subplots(len(studies), 2, figsize=(11, 3.2 * len(studies)), squeeze=False, layout="constrained")
     for line, found in zip(axes, studies, strict=True):
+        limit, seeds = np.nan, 0
         for text in dict.fromkeys(run["setting"] for run in found["runs"]):
             samples, reward, cost, limit = of_setting(found, text)
+            seeds = len(reward)
             for axis, values in zip(line, (reward, cost), strict=True):
                 seen = ~np.isnan(values).any(0)
                 mean, error = values[:, seen].mean(0), values[:, seen].std(0, ddof=1) / np.sqrt(len(values))
                 axis.plot(samples[seen], mean, label=text, linewidth=1.2)
                 axis.fill_between(samples[seen], mean - 1.96 * error, mean + 1.96 * error, alpha=0.2)
-        line[0].set_title(f"{found['task']}: return ({len(reward)} seeds)", fontsize=9)
+        line[0].set_title(f"{found['task']}: return ({seeds} seeds)", fontsize=9)
         line[1].set_title("discounted cost of the last 100 episodes, limit dashed", fontsize=9)
         line[1].axhline(limit, color="black", linestyle="--", linewidth=0.8)
         line[0].legend(fontsize=7)
