@@ -19,8 +19,8 @@ import mujoco
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, UInt32
 
-from focops.core.spec import Constraint, Spec
-from focops.envs.simulator import control_step_seconds, load
+from focops.core.spec import Constraint
+from focops.envs.simulator import control_step_seconds, load, spec_of
 from focops.envs.stagger import first_horizons
 from focops.envs.tasks import Physics, Task
 
@@ -111,15 +111,7 @@ class MjxTask:
             ctrlrange=jnp.asarray(model.actuator_ctrlrange, jnp.float32),
         )
         obs = jax.eval_shape(lambda: self.begin(jnp.zeros((1, 2), jnp.uint32), jnp.zeros(1, jnp.int32), 1)).obs
-        self.spec = Spec(
-            obs_size=obs.shape[1],
-            action_size=model.nu,
-            discrete=False,
-            constraints=tuple(constraints or task.constraints),
-            time_limit=task.time_limit,
-            action_low=tuple(model.actuator_ctrlrange[:, 0].tolist()),
-            action_high=tuple(model.actuator_ctrlrange[:, 1].tolist()),
-        )
+        self.spec = spec_of(task, model, obs.shape[1], constraints)
 
     def arrays(self, num: int) -> Any:
         """The arrays that functions on `num` simulations use beside their arguments. A program takes them as one more

@@ -7,9 +7,9 @@ import mujoco
 import numpy as np
 from mujoco.batch import Batch, SimulationError
 
-from focops.core.spec import Constraint, Spec
+from focops.core.spec import Constraint
 from focops.core.types import Step
-from focops.envs.simulator import Quiet, control_step_seconds, load
+from focops.envs.simulator import Quiet, control_step_seconds, load, spec_of
 from focops.envs.stagger import first_horizons
 from focops.envs.tasks import Physics, Task
 from focops.errors import UsageError
@@ -50,15 +50,7 @@ class MujocoBatch:
         )
         self.diverged = 0
         self.reset(0)
-        self.spec = Spec(
-            obs_size=self.obs.shape[1],
-            action_size=model.nu,
-            discrete=False,
-            constraints=tuple(constraints or task.constraints),
-            time_limit=task.time_limit,
-            action_low=tuple(model.actuator_ctrlrange[:, 0].tolist()),
-            action_high=tuple(model.actuator_ctrlrange[:, 1].tolist()),
-        )
+        self.spec = spec_of(task, model, self.obs.shape[1], constraints)
 
     def reset(self, seed: int) -> None:
         self.diverged = 0

@@ -1,11 +1,13 @@
 """MuJoCo models of the robots, loaded and run without MuJoCo's own log."""
 
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
 import mujoco
 
-from focops.envs.tasks import Robot
+from focops.core.spec import Constraint, Spec
+from focops.envs.tasks import Robot, Task
 
 
 def _silent() -> mujoco.MjLogConfig:
@@ -41,6 +43,19 @@ def load(robot: Robot) -> mujoco.MjModel:
         model = mujoco.MjModel.from_xml_path(str(Path(spec.origin).parent / "envs/mujoco/assets" / robot.xml))
     model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_AUTORESET)
     return model
+
+
+def spec_of(task: Task, model: mujoco.MjModel, obs_size: int, constraints: Sequence[Constraint] | None) -> Spec:
+    """What an algorithm must know of a task; its own constraints if none are given."""
+    return Spec(
+        obs_size=obs_size,
+        action_size=model.nu,
+        discrete=False,
+        constraints=tuple(constraints or task.constraints),
+        time_limit=task.time_limit,
+        action_low=tuple(model.actuator_ctrlrange[:, 0].tolist()),
+        action_high=tuple(model.actuator_ctrlrange[:, 1].tolist()),
+    )
 
 
 def control_step_seconds(robot: Robot, model: mujoco.MjModel) -> float:

@@ -149,6 +149,11 @@ class RunDirectory:
         """The summary of a run that has come to an end, else None."""
         return self._read(self.summary_file) if self.summary_file.is_file() else None
 
+    def is_finished(self, steps: int | None = None) -> bool:
+        """Whether the run came to its end, and that of `steps` samples if given."""
+        summary = self.summary
+        return summary is not None and summary["finished"] and summary["steps"] >= (steps or 0)
+
     def close(self) -> None:
         """Let another process have the run."""
         if self._lock is not None:

@@ -20,7 +20,7 @@ from focops.runs.directory import RunDirectory, default_path
 from focops.runs.files import write_json
 from focops.runs.grid_display import choose_display
 from focops.runs.metrics import read_last
-from focops.runs.signals import say, stop_on_signals
+from focops.runs.signals import conclude, stop_on_signals
 
 POLL_SECONDS = 0.25
 NOT_PASSED_ON = ("--out", "--jobs", "--quiet")
@@ -96,9 +96,8 @@ def resume(options: ResumeOptions) -> int:
     for job in jobs:
         run = RunDirectory(job.directory)
         if run.config_file.is_file():
-            summary, threads = run.summary, max(threads, run.config.threads)
-            done = summary is not None and summary["finished"] and summary["steps"] >= (options.steps or 0)
-            job.state = "done" if done else "waiting"
+            threads = max(threads, run.config.threads)
+            job.state = "done" if run.is_finished(options.steps) else "waiting"
             job.words = ["resume", str(job.directory), "--quiet"]
         job.words = [*job.words, *extra]
     return run_all(base, jobs, options.jobs, threads, options.quiet)
@@ -130,15 +129,8 @@ def run_all(base: Path, jobs: list[Job], at_once: int, threads: int, quiet: bool
                     _start(job, free.pop(0))
             display.update()
             time.sleep(POLL_SECONDS)
-    failed = [job for job in jobs if job.state == "failed"]
-    for job in failed:
-        say("failed:", f"{job.name}: {job.error} (all it said: {job.output})", "bold red")
-    if stopped:
-        say("stopped.", f"Go on with:  focops resume {base}")
-        return 128 + stopped[0]
-    if failed:
-        say("failed:", f"{len(failed)} of {len(jobs)}. Try them again with:  focops resume {base}", "bold red")
-    return 1 if failed else 0
+    failures = [f"{job.name}: {job.error} (all it said: {job.output})" for job in jobs if job.state == "failed"]
+    return conclude(base, failures, len(jobs), stopped)
 
 
 def _start(job: Job, core: int | None) -> None:

@@ -13,7 +13,7 @@ from focops.runs import checkpoint
 from focops.runs.directory import RunDirectory
 from focops.runs.program_display import choose_display, plural
 from focops.runs.progress import ManyDisplay
-from focops.runs.signals import say, stop_on_signals
+from focops.runs.signals import conclude, stop_on_signals
 
 Train = Callable[[ManyDisplay, Callable[[], bool]], list[run.Run | RunError]]
 
@@ -36,7 +36,7 @@ def resume(base: Path, runs: Mapping[Path, Sequence[str]], options: ResumeOption
         directory = RunDirectory(path)
         if not directory.config_file.is_file():
             fresh.append(dataclasses.replace(arguments.parse(list(words)[1:]).config, out=path))
-        elif not _finished(directory, options.steps):
+        elif not directory.is_finished(options.steps):
             begun.append(path)
     groups = [
         alike
@@ -67,19 +67,7 @@ def _run(base: Path, jobs: Sequence[tuple[int, Train]], quiet: bool) -> int:
             if not stopped:
                 outcomes = job(choose_display(i + 1, len(jobs), quiet), lambda: bool(stopped))
                 failed += [outcome for outcome in outcomes if isinstance(outcome, RunError)]
-    for error in failed:
-        say("failed:", str(error), "bold red")
-    if stopped:
-        say("stopped.", f"Go on with:  focops resume {base}")
-        return 128 + stopped[0]
-    if failed:
-        say("failed:", f"{len(failed)} of {total}. Try them again with:  focops resume {base}", "bold red")
-    return 1 if failed else 0
-
-
-def _finished(directory: RunDirectory, steps: int | None) -> bool:
-    summary = directory.summary
-    return summary is not None and summary["finished"] and summary["steps"] >= (steps or 0)
+    return conclude(base, list(map(str, failed)), total, stopped)
 
 
 def _grouped(items: Sequence[Any], key: Callable[[Any], Any]) -> list[list[Any]]:

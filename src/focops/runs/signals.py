@@ -3,8 +3,9 @@
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 
 
@@ -18,6 +19,18 @@ def say(what: str, message: str, style: str = "bold yellow") -> None:
         console.print(Text.assemble((what, style), " ", message), soft_wrap=True)
     sys.stderr.write(captured.get())  # which a live display has replaced; the console would write past it
     sys.stderr.flush()
+
+
+def conclude(base: Path, failures: Sequence[str], total: int, stopped: Sequence[int]) -> int:
+    """Say how a grid of runs ended and how to go on with it; the exit status."""
+    for failure in failures:
+        say("failed:", failure, "bold red")
+    if stopped:
+        say("stopped.", f"Go on with:  focops resume {base}")
+        return 128 + stopped[0]
+    if failures:
+        say("failed:", f"{len(failures)} of {total}. Try them again with:  focops resume {base}", "bold red")
+    return 1 if failures else 0
 
 
 @contextmanager
