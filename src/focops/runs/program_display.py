@@ -35,7 +35,8 @@ class ProgramLines:
         self._which, self._stream, self._every = which, stream, every_s
         self._records: dict[str, Record] = {}
         self._printed = -np.inf
-        self._title = ""
+        self._title, self._names = "", list[str]()
+        self._began = time.monotonic()
 
     def start(self, configs: Sequence[Any], spec: Any) -> None:
         self._title = title(self._which, configs)
@@ -82,7 +83,8 @@ class ProgramTable(ProgramLines):
                 head, Text(f" compiling and collecting the first batch  {clock(time.monotonic() - self._began)}")
             )
         records = list(self._records.values())
-        bar = ProgressBar(total=records[0]["steps"], completed=records[0]["samples"])
+        bar = Table.grid(expand=True)  # a bar on its own does not end its line
+        bar.add_row(ProgressBar(total=records[0]["steps"], completed=records[0]["samples"]))
         return Group(head, bar, overview(records), rows(self._records))
 
 
