@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import logging
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +24,8 @@ from focops.runs.files import write_atomically
 from focops.runs.metrics import MetricsLog
 from focops.runs.progress import Display, ManyDisplay, OneRun
 from focops.trainer import Trainer
+
+log = logging.getLogger(__name__)
 
 WRITERS = 16
 """Threads that write runs' files."""
@@ -223,8 +226,12 @@ def _learner(configs: Sequence[TrainConfig]) -> "Learner":
     """What trains these runs."""
     if configs[0].backend == "mjx":
         validate(configs[0])
+        import jax
+
         from focops.fleet import Fleet
 
+        if jax.default_backend() == "cpu":
+            log.warning("--backend mjx: JAX sees no accelerator here: slow; --backend cpu is made for this")
         return Fleet(configs)
     (config,) = configs
     return Trainer(config)
