@@ -20,7 +20,6 @@ import numpy as np
 import pytest
 
 import focops
-from focops import fleet as fleets
 from focops import run as runs
 from focops.algorithms import ALGORITHMS
 from focops.config import TrainConfig, default_config
@@ -28,6 +27,8 @@ from focops.core.spec import Constraint, Spec
 from focops.core.types import Rollout
 from focops.errors import RunError, UsageError
 from focops.fleet import Fleet, program_of
+from focops.fleet import book as on_device
+from focops.fleet.program import Report
 from focops.rollout import RECENT, EpisodeBook
 from focops.runs import checkpoint
 from tests.resume.tiny import OURS, Disk, metrics, results, tiny
@@ -171,8 +172,8 @@ def test_the_book_on_the_device_is_the_one_on_the_host(steps, limit):
     """200 steps of 4 environments end more episodes than a book keeps; 3 seldom any."""
     spec = Spec(1, 1, False, (Constraint("a", 1.0, 0.9), Constraint("b", 1.0, 1.0)), time_limit=limit)
     theirs = EpisodeBook(spec, 4)
-    mine = fleets.Book(jnp.zeros((4, 5)), jnp.zeros((RECENT, 6)), jnp.int32(0))
-    enter = jax.jit(lambda book, rollout: fleets._enter(book, rollout, jnp.array([0.9, 1.0]), limit=limit))
+    mine = on_device.blank(4, constraints=2)
+    enter = jax.jit(lambda mine, rollout: on_device.enter(mine, rollout, jnp.array([0.9, 1.0]), limit=limit))
     for rollout in batches(8, steps, 4, limit or 10**6, seed=steps):
         before = theirs.finished
         theirs.add(rollout)
@@ -182,7 +183,7 @@ def test_the_book_on_the_device_is_the_one_on_the_host(steps, limit):
         rows = np.arange(theirs.finished - len(theirs.recent), theirs.finished) % RECENT
         np.testing.assert_allclose(mine.recent[rows], theirs.state()["recent"], rtol=1e-4, atol=1e-4)
         if theirs.recent:
-            np.testing.assert_allclose(fleets._means(mine), theirs.means(), rtol=1e-4, atol=1e-4)
+            np.testing.assert_allclose(on_device.means(mine), theirs.means(), rtol=1e-4, atol=1e-4)
     assert (theirs.finished - before > RECENT) == (steps == 200)
 
 
@@ -194,7 +195,7 @@ def test_records_are_of_the_runs_own_episodes():
     for _ in range(8):
         records = fleet.advance()
         for member, book, record in zip(fleet.members, books, records, strict=True):
-            book.add(member._failed()[0])  # its batch
+            book.add(member.batch()[0])
             assert record["episodes_finished"] == book.finished
             found = [record[name] for name in names]
             assert found == (pytest.approx(list(book.means()), rel=1e-4) if book.recent else [None] * 4)
@@ -208,7 +209,7 @@ def test_a_simulation_gone_wrong_is_counted_and_its_run_goes_on():
     qpos = trees[1].sims.qpos.copy()
     qpos[2, 2] = np.nan
     trees[1] = trees[1]._replace(sims=trees[1].sims._replace(qpos=qpos))
-    fleet._put(trees)
+    fleet.put(trees)
     for _ in range(2):
         records = fleet.advance()
     assert [record["diverged"] for record in records] == [0, 1, 0]
@@ -216,7 +217,7 @@ def test_a_simulation_gone_wrong_is_counted_and_its_run_goes_on():
 
 def test_contacts_without_room_are_said_once(caplog):
     fleet = Fleet(VARIED)
-    told = fleets.Report(*[None] * 5, overflow=np.array([0, 7, 0]))  # type: ignore[arg-type]
+    told = Report(*[None] * 5, overflow=np.array([0, 7, 0]))  # type: ignore[arg-type]
     for _ in range(2):
         fleet._warn(told)
     assert [r.getMessage().split(";")[0] for r in caplog.records] == [
@@ -230,7 +231,7 @@ def test_fresh_episodes_start_with_every_batch():
     fleet = Fleet([config(steps=420, seed=seed, bootstrap_time_limit=False, **paper) for seed in (0, 1)])
     for iteration in range(1, 4):
         records = fleet.advance()
-        rollout = fleet.members[1]._failed()[0]
+        rollout = fleet.members[1].batch()[0]
         expected = [*range(65), *range(5)]
         np.testing.assert_array_equal(rollout.age, np.array([expected, expected]).T)
         assert [record["episodes_finished"] for record in records] == [2 * iteration] * 2
@@ -278,7 +279,7 @@ def test_a_snapshot_stays_while_the_device_goes_on():
     before = [checkpoint.serialize(each, {}) for each in arrays_of(fleet)]
     fleet.go_ahead()
     assert fleet.ahead
-    jax.block_until_ready(fleet._runs)
+    jax.block_until_ready(fleet.runs)
     assert [checkpoint.serialize(member.arrays(), {}) for member in fleet.members] == before
     assert fleet.advance()[0]["iteration"] == 3
 
@@ -376,7 +377,7 @@ def test_killed_between_two_runs_checkpoints_all_go_on_from_the_one_they_have_in
 
 
 def test_a_kill_at_any_instant_of_a_save_changes_nothing(tmp_path, finished, monkeypatch):
-    monkeypatch.setattr(runs, "WRITERS", 1)  # so that the disk is looked at by one thread
+    monkeypatch.setattr("focops.runs.loop.WRITERS", 1)  # so that the disk is looked at by one thread
     disk = Disk(tmp_path / "runs", tmp_path / "copies")
     disk.run.mkdir()
     with disk.watched():
@@ -489,7 +490,7 @@ def test_a_run_that_failed_stays_as_it_was_before():
     trees = [member.tree() for member in fleet.members]
     (state, stats), log_std = trees[1].learner, np.array([0.0, np.nan], np.float32)
     broken = state._replace(policy=state.policy._replace(log_std=log_std)), stats
-    fleet._put([trees[0], trees[1]._replace(learner=broken), trees[2]])
+    fleet.put([trees[0], trees[1]._replace(learner=broken), trees[2]])
     first, second = fleet.advance(ahead=True), fleet.advance()
     for outcomes in (first, second):
         assert [isinstance(outcome, RunError) for outcome in outcomes] == [False, True, False]
@@ -574,7 +575,7 @@ expected = arrays_of(one)
 
 for number in (5, 4):
     fleet = Fleet(five[:number])
-    places = {s.device.id: s.data.shape[0] for s in fleet._runs.key.addressable_shards}
+    places = {s.device.id: s.data.shape[0] for s in fleet.runs.key.addressable_shards}
     assert places == {i: -(-number // 4) for i in range(4)}, places
     fleet.advance()
     middle = arrays_of(fleet)
@@ -588,7 +589,7 @@ for number in (5, 4):
             assert str(records[i]) == str(expected_records[i])
         else:
             assert list(records[i]) == list(expected_records[i])
-    assert {s.device.id for s in fleet._runs.learner[0].policy.log_std.addressable_shards} == {0, 1, 2, 3}
+    assert {s.device.id for s in fleet.runs.learner[0].policy.log_std.addressable_shards} == {0, 1, 2, 3}
     if number == 4:
         other = Fleet(five[:4])
         other.restore(middle)

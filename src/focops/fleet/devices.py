@@ -1,0 +1,49 @@
+"""Where which runs are: each device holds its share of them, and does the same as the others."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+RUNS = PartitionSpec("runs")
+"""Of arrays [R, ...]."""
+
+
+class Devices:
+    """The devices that `runs` runs are shared out among. Runs that do not fill the last one's share are made up; nobody
+    hears of them."""
+
+    def __init__(self, devices: Sequence[Any] | None, runs: int):
+        chosen = list(devices or jax.devices())[:runs]
+        self._mesh = Mesh(np.array(chosen), ("runs",))
+        self.share = -(-runs // len(chosen))
+        """Runs of each device."""
+        self.slots = self.share * len(chosen)
+        """R: runs in all, with the made-up ones."""
+
+    def filled(self, runs: Sequence[Any]) -> list[Any]:
+        """Something of each run, also of the made-up ones."""
+        return [*runs, *[runs[-1]] * (self.slots - len(runs))]
+
+    def spread(self, tree: Any) -> Any:
+        """Arrays [R, ...], each device's share on it."""
+        return jax.device_put(tree, NamedSharding(self._mesh, RUNS))
+
+    def copied(self, tree: Any) -> Any:
+        """Arrays that every device has a copy of."""
+        return jax.device_put(tree, NamedSharding(self._mesh, PartitionSpec()))
+
+    def compiled(self, function: Callable[..., Any], shared: Any, out: Any = RUNS, donate: bool = False) -> Any:
+        """`function(shared, first, *rest)` as a jitted function of (first, *rest). Their arrays have runs in front;
+        `out` is where the result has them. With `donate` the buffers of `first` are used again."""
+
+        def program(shared: Any, first: Any, rest: Any) -> Any:
+            return function(shared, first, *rest)
+
+        if self._mesh.size > 1:
+            where = (PartitionSpec(), RUNS, RUNS)
+            program = jax.shard_map(program, mesh=self._mesh, in_specs=where, out_specs=out, check_vma=False)
+        jitted = jax.jit(program, donate_argnums=(1,) if donate else ())
+        return lambda first, *rest: jitted(shared, first, rest)

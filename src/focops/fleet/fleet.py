@@ -1,0 +1,159 @@
+"""R runs in memory, for the loop that iterates and keeps them."""
+
+import dataclasses
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import PartitionSpec
+
+from focops import envs
+from focops.algorithms import ALGORITHMS
+from focops.config import TrainConfig, validate
+from focops.core.types import Rollout
+from focops.envs.mjx import Impl, MjxTask
+from focops.errors import RunError, UsageError
+from focops.fleet.devices import RUNS, Devices
+from focops.fleet.member import Member
+from focops.fleet.program import Evidence, Program, Report, Runs
+from focops.fleet.sharing import require_alike
+from focops.trainer import Arrays, Record, configure_jax, key_of, take_over, with_constraints
+
+log = logging.getLogger(__name__)
+
+ITERATED = RUNS, RUNS, Evidence(Rollout(*[PartitionSpec(None, "runs")] * 8, progress=RUNS), RUNS)  # type: ignore[arg-type]
+"""Where the runs' axis is in what `Program.iterate` returns."""
+
+
+class Fleet:
+    """R runs in memory. `advance` is one iteration of all of them."""
+
+    def __init__(self, configs: Sequence[TrainConfig], impl: Impl | None = None, devices: Sequence[Any] | None = None):
+        for config in configs:
+            validate(config)
+        configure_jax()
+        first = require_alike(configs)
+        task = envs.find(first.task)
+        assert task is not None  # `validate` has seen to it
+        constraints = [envs.constraints(task, c.cost_limit, c.cost_discount) for c in configs]
+        env = MjxTask(task, constraints[0], impl, stagger=not first.fresh_episodes)
+        self.configs = list(configs)
+        self.specs = [dataclasses.replace(env.spec, constraints=each) for each in constraints]
+        self.algos = [with_constraints(c.algo, each) for c, each in zip(configs, constraints, strict=True)]
+        """The algorithm's config of each run."""
+        self.iteration = 0
+        self.members = [Member(self, i) for i in range(len(configs))]
+
+        algorithm, steps = ALGORITHMS[first.algorithm], first.batch_size // first.num_envs
+        network = algorithm.network(self.algos[0])
+        self._program = Program(env, algorithm, network, first.num_envs, steps, first.fresh_episodes)
+        self._devices = Devices(devices, len(configs))
+        self._config = self._spread([jax.tree.map(np.float32, algo) for algo in self.algos])
+        self._arrays = self._devices.copied(env.arrays(self._devices.share * first.num_envs))
+        self._iterate = self._compiled(Program.iterate, ITERATED, donate=True)
+        self._cut = self._compiled(Program.cut, donate=True)
+        self._pending: tuple[Report, Evidence] | None = None
+        self._overflowed = False
+
+        self.runs: Runs = self._compiled(Program.begin)(*self._seeds(), self._config)
+        """On the devices, as the latest iteration that was started leaves them."""
+        self.host: tuple[int, Runs] | None = None
+        """The last snapshot, and the iteration that it is of."""
+        self.told: Report | None = None
+        self.evidence: Evidence | None = None
+        """Of the iteration that was told last."""
+
+    def advance(self, ahead: bool = False) -> list[Record | RunError]:
+        """One more iteration of all runs: a record of each, or what went wrong in it. With `ahead` the device starts
+        on the next iteration before this one's numbers are looked at; the state is then no longer this one's."""
+        if self._pending is None:
+            self._dispatch(self.iteration)
+        assert self._pending is not None
+        waiting, self.evidence = self._pending
+        self._pending = None
+        if ahead:
+            self._dispatch(self.iteration + 1)
+        self.told = told = jax.device_get(waiting)
+        for member, good in zip(self.members, told.good, strict=False):  # there may be made-up ones
+            if not good and member.failed_after is None:
+                member.failed_after = self.iteration
+                member.error = RunError(member.fault())
+        self.iteration += 1
+        self._warn(told)
+        return [member.error or member.record() for member in self.members]
+
+    @property
+    def ahead(self) -> bool:
+        """Whether the device is at work on an iteration that has not been reported."""
+        return self._pending is not None
+
+    def go_ahead(self) -> None:
+        """Start on the next iteration; what `snapshot` took stays."""
+        if self._pending is None and self.iteration < self.configs[0].iterations:
+            self._dispatch(self.iteration)
+
+    def snapshot(self) -> None:
+        """Copy all runs to the host, for their members' `arrays` and `save_policy`."""
+        assert self._pending is None, "the state is already another iteration's"
+        self.host = self.iteration, jax.device_get(self.runs)
+
+    def cut_episodes(self) -> None:
+        """Start a new episode in every environment; those that are cut are not counted."""
+        self.runs = self._cut(self.runs)
+
+    def restore(self, arrays: Sequence[Arrays]) -> None:
+        """Go on from the members' arrays, all of one iteration."""
+        self.snapshot()
+        numbers = {int(each["iteration"]) for each in arrays}
+        if len(numbers) > 1:
+            raise UsageError(f"runs of one program stand at different iterations: {sorted(numbers)}")
+        self.put([member.filled(each) for member, each in zip(self.members, arrays, strict=True)])
+        self.iteration = numbers.pop()
+
+    def start_from(self, arrays: Arrays, source: str) -> None:
+        """Take over the networks and the normaliser of another run in every one of these."""
+        self.snapshot()
+        trees = [member.tree() for member in self.members]
+        taken = [take_over(tree.learner, arrays, source, self.configs[0].task) for tree in trees]
+        self.put([tree._replace(learner=learner) for tree, learner in zip(trees, taken, strict=True)])
+
+    def put(self, trees: Sequence[Runs]) -> None:
+        """Go on from the members' trees."""
+        self.runs = self._spread(trees)
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+    def _dispatch(self, number: int) -> None:
+        """Start on iteration `number` (from 0)."""
+        slots = self._devices.slots
+        counts = self._devices.spread(np.full(slots, number, np.int32))
+        progress = self._devices.spread(np.full(slots, number / self.configs[0].iterations, np.float32))
+        self.runs, waiting, evidence = self._iterate(self.runs, self._config, counts, progress)
+        self._pending = waiting, evidence
+
+    def _compiled(self, method: Callable[..., Any], out: Any = RUNS, donate: bool = False) -> Any:
+        """A method of `Program` as a jitted function; the task's arrays are an argument of it, not constants in it."""
+        function = lambda arrays, *own: method(self._program.using(arrays), *own)
+        return self._devices.compiled(function, self._arrays, out, donate)
+
+    def _spread(self, trees: Sequence[Any]) -> Any:
+        """Something of each run as arrays [R, ...] on the devices."""
+        return self._devices.spread(jax.tree.map(lambda *x: np.stack(x), *self._devices.filled(trees)))
+
+    def _seeds(self) -> tuple[Any, Any]:
+        """Each run's key for learning and its words for resets."""
+        keys = [np.asarray(jax.random.key_data(key_of(c.seed))) for c in self.configs]
+        words = [np.array((c.seed & 0xFFFFFFFF, c.seed >> 32 & 0xFFFFFFFF), np.uint32) for c in self.configs]
+        return self._spread(keys), self._spread(words)
+
+    def _warn(self, told: Report) -> None:
+        if not self._overflowed and np.any(told.overflow):
+            self._overflowed = True
+            log.warning(
+                "%s: %d simulations had more contacts than there is room for at iteration %d; those beyond it were "
+                "ignored. Raise SELF_CONTACTS in focops/envs/mjx.py if this goes on",
+                self.configs[0].task, int(np.max(told.overflow)), self.iteration,
+            )  # fmt: skip

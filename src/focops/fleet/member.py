@@ -1,0 +1,110 @@
+"""One run of a fleet, for those who keep it: what `Trainer` is for a run on its own."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from focops import finite
+from focops.core.types import Rollout
+from focops.envs.mjx import Simulations
+from focops.errors import RunError, UsageError
+from focops.fleet.book import Book
+from focops.fleet.program import Runs
+from focops.trainer import Arrays, Record, fill, named, report, save_policy_of
+
+if TYPE_CHECKING:
+    from focops.fleet.fleet import Fleet
+
+
+class Member:
+    """Run `index` of a fleet."""
+
+    def __init__(self, fleet: "Fleet", index: int):
+        self._fleet, self._index = fleet, index
+        self.config, self.spec, self._algo = fleet.configs[index], fleet.specs[index], fleet.algos[index]
+        self.failed_after: int | None = None
+        """The last good iteration of a run that has failed."""
+        self.error: RunError | None = None
+
+    @property
+    def iteration(self) -> int:
+        return self._fleet.iteration if self.failed_after is None else self.failed_after
+
+    def tree(self) -> Runs:
+        """What the run was at the last snapshot; one that has failed, what it was before."""
+        return self._at()[1]
+
+    def arrays(self) -> Arrays:
+        """`tree` as named arrays."""
+        iteration, tree = self._at()
+        return self._named(tree) | {"iteration": np.array(iteration)}
+
+    def _at(self) -> tuple[int, Runs]:
+        fleet, i = self._fleet, self._index
+        if self.failed_after is not None:  # as it is now, since it changes no more
+            return self.failed_after, jax.device_get(jax.tree.map(lambda x: x[i], fleet.runs))
+        assert fleet.host is not None, "take a snapshot first"
+        iteration, runs = fleet.host
+        return iteration, jax.tree.map(lambda x: np.asarray(x[i]), runs)
+
+    def filled(self, arrays: Arrays) -> Runs:
+        """The run with all of its arrays replaced by those."""
+        tree = self.tree()
+        mine = self._named(tree)
+        for name, value in mine.items():
+            if name not in arrays or arrays[name].shape != value.shape:
+                found = arrays[name].shape if name in arrays else "nothing"
+                raise UsageError(f"the checkpoint does not fit this run: {name} should be {value.shape}, found {found}")
+        part = lambda kind, prefix: kind(**{f: arrays[f"{prefix}/{f}"] for f in kind._fields})
+        learner = jax.tree.map(np.asarray, fill(tree.learner, arrays))
+        return tree._replace(learner=learner, sims=part(Simulations, "env"), book=part(Book, "episodes"))
+
+    def record(self) -> Record:
+        """The iteration that was told last."""
+        told, i = self._fleet.told, self._index
+        assert told is not None, "advance first"
+        info = jax.tree.map(lambda x: x[i], told.info)
+        return report(
+            self.config, self.spec, self._algo, self.iteration, self.means(), int(told.finished[i]),
+            int(told.diverged[i]), info,
+        )  # fmt: skip
+
+    def means(self) -> np.ndarray | None:
+        """Mean length, reward, discounted and undiscounted costs over the latest episodes; None before the first."""
+        told, i = self._fleet.told, self._index
+        if told is not None:
+            return told.means[i] if told.finished[i] else None
+        self._fleet.snapshot()  # a run that has been restored and needs no more iterations
+        book = self.tree().book
+        return np.asarray(np.mean(book.recent[: book.finished], 0)) if book.finished else None
+
+    def save_policy(self, folder: Path) -> None:
+        """Write the policy on its own, for `focops.load`."""
+        iteration, tree = self._at()
+        state, stats = tree.learner
+        save_policy_of(folder, state.policy, stats, self.config, self.spec, self._algo, iteration)
+
+    def fault(self) -> str:
+        """Which number of a failed iteration was not finite, and who made it."""
+        rollout, rejected = self.batch()
+        return finite.first_fault(rollout, self.tree().learner, rejected)
+
+    def evidence(self) -> Arrays:
+        """What a failed iteration leaves to look at: the last good state, the batch, and the state it rejected."""
+        rollout, rejected = self.batch()
+        batch = {f"rollout/{k}": np.asarray(v) for k, v in rollout._asdict().items()}
+        return {**self.arrays(), **batch, **named(rejected, "rejected")}
+
+    def batch(self) -> tuple[Rollout, Any]:
+        """The batch [T, E] of the iteration that was told last, and the learner that came of it."""
+        assert self._fleet.evidence is not None, "advance first"
+        i, (rollout, learner) = self._index, self._fleet.evidence
+        own = Rollout(*[np.asarray(x[:, i]) for x in rollout[:-1]], progress=np.asarray(rollout.progress[i]))  # type: ignore[arg-type]
+        return own, jax.tree.map(lambda x: np.asarray(x[i]), learner)
+
+    def _named(self, tree: Runs) -> Arrays:
+        sims = {f"env/{name}": value for name, value in tree.sims._asdict().items()}
+        book = {f"episodes/{name}": value for name, value in tree.book._asdict().items()}
+        return {**named(tree.learner), **sims, **book}

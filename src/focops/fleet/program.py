@@ -1,0 +1,149 @@
+"""An iteration of R runs as pure functions of arrays [R, ...]: collect, update, keep the book. What is compiled."""
+
+import dataclasses
+from dataclasses import dataclass
+from functools import partial
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, UInt32
+
+from focops.core import normalize, policy
+from focops.core.networks import Network
+from focops.core.types import Rollout
+from focops.envs.mjx import MjxTask, Simulations
+from focops.fleet import book as books
+from focops.fleet.book import Book
+from focops.rollout import actor
+from focops.trainer import learn
+
+
+class Runs(NamedTuple):
+    """Everything that makes the next iteration, each array [R, ...]."""
+
+    learner: Any
+    """(the algorithm's State, RunningStats)"""
+    sims: Simulations
+    """[R, E, ...]"""
+    book: Book
+    key: UInt32[Array, "R 2"]
+    good: Bool[Array, "R"]
+    """Whether every iteration so far was finite; a run that failed stays as it was before."""
+
+
+class Report(NamedTuple):
+    """What an iteration tells the host, each array [R, ...]."""
+
+    info: Any
+    good: Bool[Array, "R"]
+    means: Any
+    """Over the latest whole episodes; 0 before the first."""
+    finished: Int[Array, "R"]
+    diverged: Int[Array, "R"]
+    overflow: Int[Array, "R"]
+    """Simulations of the device whose contacts did not fit, in this iteration."""
+
+
+class Evidence(NamedTuple):
+    """What is looked at only if a run fails: its batch, and the learner that it would have had."""
+
+    rollout: Rollout
+    """[T, R, E, ...]"""
+    learner: Any
+
+
+@dataclass(frozen=True)
+class Program:
+    """What is built into the functions; what differs between runs (key, seed, config) is their argument."""
+
+    env: MjxTask
+    algorithm: ModuleType
+    network: Network
+    num_envs: int
+    """E"""
+    steps: int
+    """T: steps of each environment in a batch."""
+    fresh_episodes: bool
+
+    def using(self, arrays: Any) -> "Program":
+        """The same, with those of `MjxTask.arrays` for the task's own."""
+        return dataclasses.replace(self, env=self.env.using(arrays))
+
+    def begin(self, key: UInt32[Array, "R 2"], seed: UInt32[Array, "R 2"], config: Any) -> Runs:
+        """Runs before their first iteration; `seed` is what starts of episodes are drawn from."""
+        runs, num, spec = key.shape[0], self.num_envs, self.env.spec
+        init = lambda k, c: self.algorithm.init(jax.random.fold_in(jax.random.wrap_key_data(k), 0), spec, c)
+        index = jnp.tile(jnp.arange(num, dtype=jnp.int32), runs)
+        sims = self.env.begin(jnp.repeat(seed, num, 0), index, num)
+        many = partial(jax.tree.map, lambda x: jnp.broadcast_to(x, (runs, *x.shape)))
+        return Runs(
+            learner=(jax.vmap(init)(key, config), many(normalize.init(spec.obs_size))),
+            sims=_by_run(sims, runs),
+            book=many(books.blank(num, len(spec.constraints))),
+            key=key,
+            good=jnp.ones(runs, bool),
+        )
+
+    def cut(self, runs: Runs) -> Runs:
+        """Start a new episode in every environment; those that are cut are not counted."""
+        sims = _by_run(self.env.restart(_flat(runs.sims)), runs.key.shape[0])
+        return runs._replace(sims=sims, book=runs.book._replace(running=jnp.zeros_like(runs.book.running)))
+
+    def iterate(
+        self, before: Runs, config: Any, number: Int[Array, "R"], progress: Float[Array, "R"]
+    ) -> tuple[Runs, Report, Evidence]:
+        """Iteration `number` (from 0) of all runs."""
+        runs = self.cut(before) if self.fresh_episodes else before
+        split = lambda k, n: jax.random.split(jax.random.fold_in(jax.random.wrap_key_data(k), n + 1))
+        keys = jax.vmap(split)(runs.key, number)
+        (state, stats), sims = runs.learner, runs.sims
+        rollout, stats, sims, overflow = self._collect(keys[:, 0], state.policy, stats, sims, progress)
+        axes = Rollout(*[1] * (len(Rollout._fields) - 1), progress=0)  # type: ignore[arg-type]
+        update = jax.vmap(learn(self.algorithm), (0, 0, 0, axes, 0))
+        state, info, finite_now = update(keys[:, 1], state, stats, rollout, config)
+        book = jax.vmap(partial(books.enter, limit=self.env.spec.time_limit), (0, axes, 0))(
+            runs.book, rollout, jnp.array(config.cost_discounts).T
+        )
+        good = runs.good & finite_now
+        after = Runs((state, stats), sims, book, runs.key, good)
+        after = jax.tree.map(
+            lambda new, old: jnp.where(good.reshape(-1, *[1] * (new.ndim - 1)), new, old), after, before
+        )
+        told = Report(
+            info, good, jax.vmap(books.means)(after.book), after.book.finished, jnp.sum(after.sims.diverged, 1),
+            jnp.broadcast_to(overflow, good.shape),
+        )  # fmt: skip
+        return after._replace(good=good), told, Evidence(rollout, (state, stats))
+
+    def _collect(
+        self, keys: Any, params: Any, stats: normalize.RunningStats, sims: Simulations, progress: Float[Array, "R"]
+    ) -> tuple[Rollout, normalize.RunningStats, Simulations, Int[Array, ""]]:
+        """T steps of every simulation; arrays of the rollout are [T, R, E, ...]."""
+        runs, num = sims.age.shape
+        act = jax.vmap(actor(self.network))
+        noise = jax.vmap(lambda key: policy.noise(key, self.env.spec, (self.steps, num)), out_axes=1)(keys)
+        flat = _flat(sims)
+
+        def step(carry: Any, noise: Any) -> Any:
+            data, sims, stats = carry
+            grouped = lambda x: x.reshape(runs, num, *x.shape[1:])
+            stats, obs, action = act(params, stats, grouped(sims.obs), noise)
+            age = grouped(sims.age)
+            data, sims, out = self.env.step(data, sims, action.reshape(runs * num, -1))
+            out = jax.tree.map(grouped, out)
+            return (data, sims, stats), (obs, action, *out, age)
+
+        (data, flat, stats), seen = jax.lax.scan(step, (self.env.load(flat), flat, stats), noise)
+        return Rollout(*seen, progress=progress), stats, _by_run(flat, runs), self.env.overflow(data)
+
+
+def _flat(tree: Any) -> Any:
+    """[R, E, ...] -> [R·E, ...]"""
+    return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), tree)
+
+
+def _by_run(tree: Any, runs: int) -> Any:
+    """[R·E, ...] -> [R, E, ...]"""
+    return jax.tree.map(lambda x: x.reshape(runs, -1, *x.shape[1:]), tree)

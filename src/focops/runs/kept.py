@@ -1,0 +1,131 @@
+"""One run on the disk: metrics, checkpoints, policy, and at the end a summary or the evidence of a failure."""
+
+import time
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from focops.config import TrainConfig
+from focops.core.spec import Constraint, Spec
+from focops.errors import RunError
+from focops.policy import Policy, load
+from focops.runs import checkpoint
+from focops.runs.config_json import config_to_json
+from focops.runs.directory import RunDirectory
+from focops.runs.files import write_atomically
+from focops.runs.metrics import MetricsLog
+
+
+class Member(Protocol):
+    """One of the runs that a learner trains, for those who keep it."""
+
+    config: TrainConfig
+    spec: Spec
+
+    @property
+    def iteration(self) -> int: ...
+
+    def means(self) -> np.ndarray | None: ...
+
+    def arrays(self) -> dict[str, np.ndarray]: ...
+
+    def evidence(self) -> dict[str, np.ndarray]: ...
+
+    def save_policy(self, folder: Path) -> None: ...
+
+
+class Run(NamedTuple):
+    """A run that has come to an end: its directory and its summary."""
+
+    path: Path
+    summary: dict[str, Any]
+
+    def policy(self) -> Policy:
+        return load(self.path)
+
+
+class Kept:
+    """One run on the disk."""
+
+    def __init__(self, member: Member, directory: RunDirectory, metrics: MetricsLog, elapsed_before: float):
+        self.member, self.directory, self.metrics = member, directory, metrics
+        self.saved: int | None = None
+        """Iteration of the newest checkpoint."""
+        self.error: RunError | None = None
+        self._began = time.perf_counter() - elapsed_before
+
+    def log(self, record: dict[str, Any], seconds: float) -> None:
+        record["samples_per_second"] = self.member.config.batch_size / seconds
+        record["elapsed_s"] = time.perf_counter() - self._began
+        self.metrics.write(record)
+
+    def save(self) -> None:
+        """Metrics, checkpoint, policy, in this order: what is on the disk then never promises what is not."""
+        self.metrics.sync()
+        arrays = self.member.arrays()
+        checkpoint.save(self.directory.checkpoints, int(arrays["iteration"]), arrays, {})
+        self.member.save_policy(self.directory.policy)
+        self.saved = int(arrays["iteration"])
+
+    def resumed(self) -> None:
+        self.saved = self.member.iteration
+        self.member.save_policy(self.directory.policy)
+
+    def fail(self, error: RunError) -> None:
+        """Keep the evidence, and say how to go on."""
+        path, config = self.directory.path, self.member.config
+        said = traceback.format_exception(error)
+        meta = {"message": str(error), "traceback": said, "config": config_to_json(config)}
+        try:
+            write_atomically(path / "failure.safetensors", checkpoint.serialize(self.member.evidence(), meta))
+            evidence = f"state, batch and config are in {path / 'failure.safetensors'}"
+        except OSError as problem:
+            evidence = f"state and batch could not be written ({problem.strerror})"
+        knob = "policy-rate" if hasattr(config.algo, "policy_rate") else "value-rate"
+        self.error = RunError(
+            f"{error}. Iteration {self.member.iteration + 1} was given up; {evidence}. The state of iteration"
+            f" {self.saved or 0} is kept; go on from it with:  focops resume {path}  (and with a smaller step, if the"
+            f" learner failed: --algo.{knob} 1e-4)"
+        )
+        self.error.__cause__ = error
+
+    def outcome(self) -> Run | RunError:
+        if self.error is not None:
+            return self.error
+        result = summary(self.member, time.perf_counter() - self._began)
+        result["checkpoint_steps"] = (self.saved or 0) * self.member.config.batch_size
+        self.directory.write_summary(result)
+        return Run(self.directory.path, result)
+
+
+def summary(trainer: Member, wall_s: float) -> dict[str, Any]:
+    """The run in a few numbers; means are over the last 100 training episodes."""
+    config, means = trainer.config, trainer.means()
+    constraints, samples = trainer.spec.constraints, trainer.iteration * trainer.config.batch_size
+    m = len(constraints)
+    discounted = None if means is None else means[2 : 2 + m]
+    return {
+        "task": config.task,
+        "algo": config.algorithm,
+        "preset": config.preset,
+        "seed": config.seed,
+        "steps": samples,
+        "finished": trainer.iteration >= config.iterations,
+        "return_mean": None if means is None else float(means[1]),
+        "episode_length_mean": None if means is None else float(means[0]),
+        "discounted_cost_mean": _by_name(constraints, discounted),
+        "undiscounted_cost_mean": _by_name(constraints, None if means is None else means[2 + m :]),
+        "cost_limit": {c.name: c.limit for c in constraints},
+        "cost_discount": {c.name: c.discount for c in constraints},
+        "satisfied": None if discounted is None else bool(np.all(discounted <= [c.limit for c in constraints])),
+        "steps_per_second": samples / wall_s,
+        "wall_s": wall_s,
+        "out": str(config.out),
+    }
+
+
+def _by_name(constraints: Sequence[Constraint], values: np.ndarray | None) -> dict[str, float | None]:
+    return {c.name: None if values is None else float(values[i]) for i, c in enumerate(constraints)}

@@ -1,0 +1,123 @@
+"""The only loop: iterate runs to their end, log, checkpoint."""
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol
+
+import numpy as np
+
+from focops.errors import RunError
+from focops.runs.kept import Kept, Member, Run
+from focops.runs.progress import ManyDisplay
+
+WRITERS = 16
+"""Threads that write runs' files."""
+
+
+class Learner(Protocol):
+    """One run on the host (`Trainer`), or many on an accelerator (`Fleet`)."""
+
+    @property
+    def members(self) -> Sequence[Member]: ...
+
+    @property
+    def iteration(self) -> int: ...
+
+    @property
+    def ahead(self) -> bool: ...
+
+    def advance(self, ahead: bool = False) -> Sequence[dict[str, Any] | RunError]: ...
+
+    def go_ahead(self) -> None: ...
+
+    def snapshot(self) -> None: ...
+
+    def cut_episodes(self) -> None: ...
+
+    def restore(self, arrays: Any) -> None: ...
+
+    def start_from(self, arrays: dict[str, np.ndarray], source: str) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Loop:
+    """Iterates runs to their end, and keeps them on the disk."""
+
+    def __init__(self, learner: Learner, kept: Sequence[Kept]):
+        self.learner, self.kept = learner, kept
+        self._config = kept[0].member.config
+        self._reported = time.perf_counter()
+
+    def run(self, display: ManyDisplay | None, should_stop: Callable[[], bool]) -> list[Run | RunError]:
+        learner, config = self.learner, self._config
+        if display:
+            display.start([each.member.config for each in self.kept], self.kept[0].member.spec)
+        try:
+            while learner.iteration < config.iterations and self._going and not should_stop():
+                number = learner.iteration + 1
+                every = config.checkpoint_every
+                due = number == config.iterations or (every > 0 and number % every == 0)
+                self._iterate(display, ahead=not due)
+                if due:
+                    if config.exact:
+                        learner.cut_episodes()
+                    self.save()
+            if learner.ahead:  # asked to stop with an iteration under way
+                self._iterate(display)
+            self._save_unscheduled()
+        finally:
+            for each in self.kept:
+                each.metrics.close()
+            learner.close()
+            if display:
+                display.stop()
+        return [each.outcome() for each in self.kept]
+
+    @property
+    def _going(self) -> list[Kept]:
+        return [each for each in self.kept if each.error is None]
+
+    def _iterate(self, display: ManyDisplay | None, ahead: bool = False) -> None:
+        outcomes = self.learner.advance(ahead)
+        # since the last report: what is done ahead is ready at once
+        seconds, self._reported = time.perf_counter() - self._reported, time.perf_counter()
+        for each, outcome in zip(self.kept, outcomes, strict=True):
+            if isinstance(outcome, RunError):
+                if each.error is None:
+                    self._fail(each, outcome)
+            else:
+                each.log(outcome, seconds)
+        if display:
+            display.update([None if isinstance(outcome, RunError) else outcome for outcome in outcomes])
+
+    def save(self) -> None:
+        """A checkpoint of every run; on an accelerator the next iteration is under way meanwhile."""
+        self.learner.snapshot()
+        self.learner.go_ahead()
+        _each(lambda each: each.save(), self._going)
+
+    def resumed(self) -> None:
+        """Note that what was restored is on the disk; the runs may have been killed before their policies were."""
+        self.learner.snapshot()
+        _each(lambda each: each.resumed(), self.kept)
+
+    def _save_unscheduled(self) -> None:
+        """Where runs stop early. Exact ones do not: a checkpoint between episodes' cuts would not be exact."""
+        if not self._config.exact and any(each.saved != self.learner.iteration for each in self._going):
+            self.save()
+
+    def _fail(self, each: Kept, error: RunError) -> None:
+        if not self._config.exact and each.saved != each.member.iteration:
+            each.save()
+        each.fail(error)
+
+
+def _each(action: Callable[[Kept], None], kept: Sequence[Kept]) -> None:
+    """On every run; the disk serves several at once."""
+    if len(kept) == 1:
+        action(kept[0])
+        return
+    with ThreadPoolExecutor(WRITERS) as pool:
+        list(pool.map(action, kept))
