@@ -28,7 +28,6 @@ from focops.core.types import Rollout
 from focops.errors import RunError, UsageError
 from focops.fleet import Fleet, program_of
 from focops.fleet import book as on_device
-from focops.fleet.program import Report
 from focops.rollout import RECENT, EpisodeBook
 from focops.runs import checkpoint
 from tests.resume.tiny import OURS, Disk, metrics, results, tiny
@@ -43,6 +42,12 @@ def config(out: Path = NOWHERE, **changes: Any) -> TrainConfig:
     names = {f.name for f in dataclasses.fields(default_config().algo)}
     algo = {name: changes.pop(name) for name in names & set(changes)}
     return tiny(OURS, out, algo=algo, backend="mjx", **changes)
+
+
+def in_warp(task: str, **changes: Any) -> TrainConfig:
+    """A run so small that it is simulated in seconds without a GPU."""
+    small = {"hidden": (4,), "epochs": 1, "minibatch_size": 8}
+    return tiny(task, NOWHERE, algo=small, backend="mjx", num_envs=2, batch_size=8, steps=32, **changes)
 
 
 BASE = config()
@@ -215,13 +220,19 @@ def test_a_simulation_gone_wrong_is_counted_and_its_run_goes_on():
     assert [record["diverged"] for record in records] == [0, 1, 0]
 
 
-def test_contacts_without_room_are_said_once(caplog):
-    fleet = Fleet(VARIED)
-    told = Report(*[None] * 5, overflow=np.array([0, 7, 0]))  # type: ignore[arg-type]
+@pytest.mark.parametrize(("room", "overflows"), [(0, True), (8, False)])
+def test_contacts_without_room_are_said_once(caplog, room, overflows):
+    """A hopper folded up beneath the floor touches it with both ends of all its limbs, and itself."""
+    fleet = Fleet([in_warp("HopperSpeed-v0", self_contacts=room)], impl="warp")
     for _ in range(2):
-        fleet._warn(told)
-    assert [r.getMessage().split(";")[0] for r in caplog.records] == [
-        "PointCircle-v0: 7 simulations had more contacts than there is room for at iteration 0"
+        fleet.snapshot()
+        (tree,) = [member.tree() for member in fleet.members]
+        folded = np.array([0.0, -3.0, 0.0, -2.5, -2.5, 0.0], np.float32)  # x, z, angles of torso, thigh, leg, foot
+        fleet.put([tree._replace(sims=tree.sims._replace(qpos=np.tile(folded, (2, 1))))])
+        fleet.advance()
+    assert [r.getMessage() for r in caplog.records] == overflows * [
+        "HopperSpeed-v0: 2 simulations had more contacts than there is room for at iteration 1; those beyond it were "
+        "ignored. --self-contacts is 0; raise it with --self-contacts N if this goes on"
     ]
 
 
@@ -295,10 +306,7 @@ def test_what_does_not_fit_is_not_restored():
 
 def test_a_fleet_simulated_in_warp_goes_on_to_the_same_bits():
     """The implementation that a GPU runs."""
-    small = {"hidden": (4,), "epochs": 1, "minibatch_size": 8}
-    options = dict(backend="mjx", num_envs=2, batch_size=8, steps=32, algo=small)
-    configs = [tiny("HalfCheetahSpeed-v0", NOWHERE, seed=seed, **options) for seed in (0, 1)]
-    fleet = advanced(configs, 1, impl="warp")
+    fleet = advanced([in_warp("HalfCheetahSpeed-v0", seed=seed) for seed in (0, 1)], 1, impl="warp")
     saved = arrays_of(fleet)
     assert all(np.isfinite(list(filter(None, record.values()))).all() for record in fleet.advance())
     expected = arrays_of(fleet)
@@ -543,6 +551,7 @@ def test_if_all_fail_the_program_ends(tmp_path):
         ({"fresh_episodes": True}, False),
         ({"exact": True}, False),
         ({"checkpoint_every": 9}, False),
+        ({"self_contacts": 9}, False),
         ({"init_from": Path("there")}, False),
     ],
 )

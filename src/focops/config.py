@@ -50,6 +50,9 @@ class TrainConfig:
     """Start new episodes with every batch."""
     threads: int = 1
     """Threads for the physics; results do not depend on it. 0: one per core."""
+    self_contacts: int = 8
+    """mjx: contacts of a robot with itself that there is room for, beside all with the floor; ≥ 0. Those beyond it are
+    ignored, with a warning."""
     checkpoint_every: int = 50
     """Iterations between checkpoints; 0 for one at the end only."""
     exact: bool = False
@@ -117,7 +120,8 @@ def validate(config: TrainConfig) -> None:
     for flag, value in whole.items():
         require(value >= 1, flag, value, "a whole number ≥ 1")
     for flag, value in {
-        "--seed": config.seed, "--threads": config.threads, "--checkpoint-every": config.checkpoint_every
+        "--seed": config.seed, "--threads": config.threads, "--self-contacts": config.self_contacts,
+        "--checkpoint-every": config.checkpoint_every,
     }.items():  # fmt: skip
         require(value >= 0, flag, value, "a whole number ≥ 0")
     require(config.env_timeout >= 0, "--env-timeout", config.env_timeout, "a number of seconds ≥ 0 (0: no limit)")

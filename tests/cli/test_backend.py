@@ -80,10 +80,11 @@ def test_one_run_alone_is_a_run_like_any_other(tmp_path: Path, capsys: pytest.Ca
 
 
 def test_what_is_built_into_a_program_makes_another(tmp_path: Path, programs, capsys) -> None:
-    assert cli.main(words(tmp_path / "grid", "--num-envs 4,8 --algo.nu-max 1,2 --seeds 0..1")) == 0
+    assert cli.main(words(tmp_path / "grid", "--num-envs 4,8 --self-contacts 2 --algo.nu-max 1,2 --seeds 0..1")) == 0
     assert f"8 runs in 2 programs → {tmp_path / 'grid'}\n" in capsys.readouterr().out
     assert [len(program) for program in programs] == [4, 4]
     assert [{config.num_envs for config in program} for program in programs] == [{4}, {8}]
+    assert {config.self_contacts for program in programs for config in program} == {2}
     assert {(config.algo.nu_max, config.seed) for config in programs[0]} == {(1, 0), (1, 1), (2, 0), (2, 1)}
 
 
@@ -95,6 +96,7 @@ def test_what_is_built_into_a_program_makes_another(tmp_path: Path, programs, ca
         ("PointCircle --backend cpu,mjx", "--backend is cpu and mjx in one grid"),
         ("PointCircle --backend gpu", "unknown backend 'gpu'; there are: cpu, mjx"),
         ("PointCircle --backend mjx --seeds 0..1 --algo.temperature 1,-1", "--algo.temperature is -1.0"),
+        ("PointCircle --backend mjx --self-contacts -1", "--self-contacts is -1; it must be a whole number ≥ 0"),
     ],
 )
 def test_what_the_backend_cannot_do_is_refused_before_anything_is_written(

@@ -37,8 +37,6 @@ TOLERANCE = 1e-6
 """Of the constraint solver: MuJoCo's 1e-8 is below what float32 can tell apart, and costs iterations."""
 STREAM = 0x73696D
 """Keeps the starts' random numbers apart from those that the learner draws from the same seed."""
-SELF_CONTACTS = 8
-"""Contacts of a robot with itself that there is room for, beside all that it may have with the floor."""
 
 
 class Simulations(NamedTuple):
@@ -87,7 +85,8 @@ class Placed(NamedTuple):
 
 
 class MjxTask:
-    """One task's environments as functions: `begin`, then `load` and as many `step`s as wanted."""
+    """One task's environments as functions: `begin`, then `load` and as many `step`s as wanted. In Warp a robot
+    has room for `self_contacts` contacts with itself, beside all with the floor."""
 
     def __init__(
         self,
@@ -95,8 +94,9 @@ class MjxTask:
         constraints: Sequence[Constraint] | None = None,
         impl: Impl | None = None,
         stagger: bool = True,
+        self_contacts: int = 8,
     ):
-        self.task, self.stagger = task, stagger
+        self.task, self.stagger, self._self_contacts = task, stagger, self_contacts
         self.impl: Impl = impl or ("warp" if jax.default_backend() == "gpu" else "jax")
         if self.impl == "warp":
             import warp
@@ -158,7 +158,7 @@ class MjxTask:
 
     def _make_data(self, num: int) -> Data:
         """One simulation's working arrays, and those that `num` share."""
-        size = buffer_sizes(self.model)
+        size = buffer_sizes(self.model, self._self_contacts)
         room: dict[str, Any] = dict(naconmax=size.contacts * num, njmax=size.constraints) if self.impl == "warp" else {}
         return mjx.make_data(self.model, impl=self.impl, **room)
 
@@ -291,8 +291,8 @@ def put_model(model: mujoco.MjModel, impl: Impl) -> Any:
     return put.tree_replace({"opt._impl.warn_overflow": 0}) if impl == "warp" else put
 
 
-def buffer_sizes(model: mujoco.MjModel) -> Buffers:
-    """Every contact with the floor that the geoms can have, a few of the robot with itself, every joint limit."""
+def buffer_sizes(model: mujoco.MjModel, self_contacts: int) -> Buffers:
+    """Every contact with the floor that the geoms can have, some of the robot with itself, every joint limit."""
     plane = mujoco.mjtGeom.mjGEOM_PLANE
     touches = lambda i, j: (
         (model.geom_contype[i] & model.geom_conaffinity[j]) or (model.geom_contype[j] & model.geom_conaffinity[i])
@@ -308,8 +308,8 @@ def buffer_sizes(model: mujoco.MjModel) -> Buffers:
                 contacts += number
                 rows += number * _rows(max(model.geom_condim[geom], model.geom_condim[floor]))
     if any(touches(i, j) for i in others for j in others if i < j):
-        contacts += SELF_CONTACTS
-        rows += SELF_CONTACTS * _rows(max(model.geom_condim[others]))
+        contacts += self_contacts
+        rows += self_contacts * _rows(max(model.geom_condim[others]))
     return Buffers(max(contacts, 1), max(rows, 1))
 
 

@@ -38,7 +38,7 @@ class Fleet:
         task = envs.find(first.task)
         assert task is not None  # `validate` has seen to it
         constraints = [envs.constraints(task, c.cost_limit, c.cost_discount) for c in configs]
-        env = MjxTask(task, constraints[0], impl, stagger=not first.fresh_episodes)
+        env = MjxTask(task, constraints[0], impl, not first.fresh_episodes, first.self_contacts)
         self.configs = list(configs)
         self.specs = [dataclasses.replace(env.spec, constraints=each) for each in constraints]
         self.algos = [with_constraints(c.algo, each) for c, each in zip(configs, constraints, strict=True)]
@@ -151,9 +151,9 @@ class Fleet:
 
     def _warn(self, told: Report) -> None:
         if not self._overflowed and np.any(told.overflow):
-            self._overflowed = True
+            self._overflowed, first = True, self.configs[0]
             log.warning(
                 "%s: %d simulations had more contacts than there is room for at iteration %d; those beyond it were "
-                "ignored. Raise SELF_CONTACTS in focops/envs/mjx.py if this goes on",
-                self.configs[0].task, int(np.max(told.overflow)), self.iteration,
+                "ignored. --self-contacts is %d; raise it with --self-contacts N if this goes on",
+                first.task, int(np.max(told.overflow)), self.iteration, first.self_contacts,
             )  # fmt: skip

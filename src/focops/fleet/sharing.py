@@ -21,5 +21,6 @@ def program_of(config: TrainConfig) -> Any:
     """What is built into a run's program; runs that agree in it are trained as one."""
     fields = dataclasses.fields(config.algo)
     static = tuple((f.name, getattr(config.algo, f.name)) for f in fields if f.metadata.get("static"))
-    sizes = (config.num_envs, config.batch_size, config.iterations, config.fresh_episodes, config.exact)
-    return config.task, config.algorithm, static, sizes, config.checkpoint_every, config.init_from
+    sizes = (config.num_envs, config.batch_size, config.iterations, config.self_contacts)
+    episodes = (config.fresh_episodes, config.exact, config.checkpoint_every)
+    return config.task, config.algorithm, static, sizes, episodes, config.init_from
