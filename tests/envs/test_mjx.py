@@ -123,6 +123,19 @@ def test_a_robot_moves_as_on_the_cpu(name):
     assert both.diverged == 0
 
 
+def test_humanoid_moves_on_the_circle_as_on_the_cpu():
+    """10 m from the origin, where float32 tells mass centres apart less finely; it falls within 20 steps."""
+    both = Beside("HumanoidCircle", steps=20)
+    assert both.start.max() < 1e-5
+    assert both.restart.max() < 1e-5
+    assert both.error[0].max() < 5e-5
+    assert np.nanmax(both.error[9]) < 1e-4
+    assert both.single.max() < 1e-4
+    np.testing.assert_array_equal(both.ends[:, 0], both.ends[:, 1])
+    assert both.ends.any()
+    assert both.diverged == 0
+
+
 def test_ant_moves_as_on_the_cpu_but_for_the_friction_under_steep_legs():
     """MJX turns the friction pyramid of a leg that stands steeper than 60°; the CPU aligns it with the leg."""
     both = Beside("AntSpeed")
@@ -215,7 +228,7 @@ def test_a_row_is_all_that_there_is_of_a_simulation():
         np.testing.assert_array_equal(a, b, err_msg=name)
 
 
-@pytest.mark.parametrize("name", ["HopperSpeed", "HalfCheetahSpeed", "AntCircle", "PointCircle"])
+@pytest.mark.parametrize("name", ["HopperSpeed", "HalfCheetahSpeed", "AntCircle", "HumanoidCircle", "PointCircle"])
 def test_start_noise_has_the_tasks_range_and_kind(name):
     """Compared by quantiles over 300 starts, as the CPU's are with Gymnasium's; the angle on the circle as well."""
     task, env = find(name), MjxTask(find(name))
