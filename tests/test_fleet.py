@@ -28,13 +28,22 @@ from focops.core.types import Rollout
 from focops.errors import RunError, UsageError
 from focops.fleet import Fleet, program_of
 from focops.fleet import book as on_device
+from focops.fleet.devices import Devices
 from focops.rollout import RECENT, EpisodeBook
 from focops.runs import checkpoint
 from tests.resume.tiny import OURS, Disk, metrics, results, tiny
 
-pytestmark = pytest.mark.usefixtures("quick_compiling")
+pytestmark = pytest.mark.usefixtures("quick_compiling", "as_on_an_accelerator")
 
 NOWHERE = Path("unused")
+
+
+@pytest.fixture(scope="module")
+def as_on_an_accelerator():
+    """Iterations are started ahead; tests/cli/test_backend.py has the CPU's way."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Devices, "asynchronous", True)
+        yield
 
 
 def config(out: Path = NOWHERE, **changes: Any) -> TrainConfig:
@@ -574,8 +583,10 @@ SHARDED = """
 import jax
 from focops.errors import RunError
 from focops.fleet import Fleet
+from focops.fleet.devices import Devices
 from tests.test_fleet import VARIED, arrays_of, assert_close, assert_same, config
 
+Devices.asynchronous = True
 five = [*VARIED, config(seed=6), config(seed=7, policy_rate=1e38)]
 one = Fleet(five, devices=jax.devices()[:1])
 for _ in range(3):

@@ -16,6 +16,7 @@ import pytest
 from focops import cli
 from focops import run as runs
 from focops.errors import RunError
+from focops.fleet import Fleet
 from focops.runs import many
 from focops.runs.directory import RunDirectory
 from tests.resume.tiny import metrics, results
@@ -77,6 +78,22 @@ def test_one_run_alone_is_a_run_like_any_other(tmp_path: Path, capsys: pytest.Ca
     assert cli.main(f"evaluate {tmp_path / 'run'} --episodes 2".split()) == 0
     assert cli.main(f"resume {tmp_path / 'run'} --steps 512 --quiet".split()) == 0
     assert [record["iteration"] for record in metrics(tmp_path / "run")] == list(range(1, 9))
+
+
+def test_no_iteration_seems_faster_than_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the last nor those with a checkpoint: none is done in another's time."""
+    dispatch = Fleet._dispatch
+
+    def slow(fleet: Fleet, number: int) -> None:
+        time.sleep(0.1)
+        dispatch(fleet, number)
+
+    monkeypatch.setattr(Fleet, "_dispatch", slow)
+    assert cli.main(words(tmp_path / "run", "--seed 1")) == 0
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    rates = [json.loads(line)["samples_per_second"] for line in lines]
+    assert len(rates) == 6
+    assert max(rates) < 64 / 0.1
 
 
 def test_what_is_built_into_a_program_makes_another(tmp_path: Path, programs, capsys) -> None:

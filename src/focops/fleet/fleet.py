@@ -66,14 +66,14 @@ class Fleet:
         """Of the iteration that was told last."""
 
     def advance(self, ahead: bool = False) -> list[Record | RunError]:
-        """One more iteration of all runs: a record of each, or what went wrong in it. With `ahead` the device starts
-        on the next iteration before this one's numbers are looked at; the state is then no longer this one's."""
+        """One more iteration of all runs: a record of each, or what went wrong in it. With `ahead` an accelerator
+        starts on the next iteration before this one's numbers are looked at; the state is then no longer this one's."""
         if self._pending is None:
             self._dispatch(self.iteration)
         assert self._pending is not None
         waiting, self.evidence = self._pending
         self._pending = None
-        if ahead:
+        if ahead and self._devices.asynchronous:
             self._dispatch(self.iteration + 1)
         self.told = told = jax.device_get(waiting)
         for member, good in zip(self.members, told.good, strict=False):  # there may be made-up ones
@@ -90,8 +90,8 @@ class Fleet:
         return self._pending is not None
 
     def go_ahead(self) -> None:
-        """Start on the next iteration; what `snapshot` took stays."""
-        if self._pending is None and self.iteration < self.configs[0].iterations:
+        """Start on the next iteration, on an accelerator; what `snapshot` took stays."""
+        if self._devices.asynchronous and self._pending is None and self.iteration < self.configs[0].iterations:
             self._dispatch(self.iteration)
 
     def snapshot(self) -> None:
