@@ -95,6 +95,22 @@ def epochs_of_steps(key, state, batch, policy_loss, max_kl, progress, config):
     return state, used, kl
 
 
+def newton() -> None:
+    """Humanoid's constraints by Newton's method, as on MJX, instead of its model's PGS."""
+    import mujoco
+
+    from focops.envs import mujoco_batch
+
+    load = mujoco_batch.load
+
+    def with_newton(robot):
+        model = load(robot)
+        model.opt.solver = mujoco.mjtSolver.mjSOL_NEWTON
+        return model
+
+    mujoco_batch.load = with_newton
+
+
 def frozen_statistics(samples: float) -> Patch:
     """Observations' statistics stop moving after so many samples: later the network alone moves the policy."""
 
@@ -305,6 +321,8 @@ VARIANTS: dict[str, Variant] = {
     "trpo_l": Variant(algorithm="trpo_lagrangian"),
     "trpo_l_std-0.5": Variant(dict(init_log_std=-0.5), algorithm="trpo_lagrangian"),
     "cpo": Variant(algorithm="cpo"),
+    "ppo": Variant(algorithm="ppo"),
+    "newton": patched(newton),
     "ppo_l": Variant(algorithm="ppo_lagrangian"),
     "ppo_l_std-1": Variant(dict(init_log_std=-1.0), algorithm="ppo_lagrangian"),
     # exploration
@@ -316,6 +334,7 @@ VARIANTS: dict[str, Variant] = {
     "clip_action": patched(clipped_actions),
     "bounded_mean": patched(bounded_mean),
     # size of the policy's step
+    "scale_free": settings(scale_free=1.0),
     "unit": patched(unit_advantage()),
     "unit_up": patched(unit_advantage(1.0)),
     "unit_twice": patched(unit_advantage(1.0, 0.5)),
@@ -337,6 +356,7 @@ VARIANTS: dict[str, Variant] = {
     "epochs20": settings(epochs=20),
     "mb32": settings(minibatch_size=32),
     "mb128": settings(minibatch_size=128),
+    "mb250": settings(minibatch_size=250),
     "mb256": settings(minibatch_size=256),
     "clip1": settings(max_grad_norm=1.0),
     "floor0.1": patched(tuning(policy_floor=0.1, critic_floor=0.1)),

@@ -42,6 +42,8 @@ def study(name: str, options: argparse.Namespace) -> dict[str, Any]:
     )
     if options.batch:
         config = dataclasses.replace(config, batch_size=options.batch)
+    if options.minibatch:
+        config = dataclasses.replace(config, algo=dataclasses.replace(config.algo, minibatch_size=options.minibatch))
     texts = options.setting or ["base"]
     configs = [dataclasses.replace(setting(config, text), seed=seed) for text in texts for seed in range(options.seeds)]
     began = time.perf_counter()
@@ -51,8 +53,25 @@ def study(name: str, options: argparse.Namespace) -> dict[str, Any]:
     curves: list[list[Any]] = [[row(r)] if isinstance(r, dict) else [] for r in last]
     started, shown = time.perf_counter(), time.perf_counter()
     until = options.until and began + options.until
-    while fleet.iteration < config.iterations:
-        number = fleet.iteration + 1
+
+    def found() -> dict[str, Any]:
+        runs = [
+            {"setting": str(text), "seed": c.seed, "curve": curve, "end": end if isinstance(end, dict) else str(end)}
+            for text, c, curve, end in zip(np.repeat(texts, options.seeds), configs, curves, last, strict=True)
+        ]
+        seconds = time.perf_counter() - started
+        return {
+            "task": config.task, "algorithm": options.algo, "device": jax.devices()[0].device_kind,
+            "envs": options.envs, "batch": config.batch_size,
+            "minibatch": getattr(config.algo, "minibatch_size", None),
+            "iterations": number, "of": config.iterations, "compile_s": compiled, "seconds": seconds,
+            "samples_per_second": len(configs) * config.batch_size * (number - 1) / seconds,
+            "columns": CURVE, "runs": runs,
+        }  # fmt: skip
+
+    number = fleet.iteration
+    while number < config.iterations:
+        number += 1
         enough = number == config.iterations or bool(until and time.perf_counter() > until)
         last = fleet.advance(ahead=not enough)
         if number % 10 == 0 or enough:
@@ -61,21 +80,16 @@ def study(name: str, options: argparse.Namespace) -> dict[str, Any]:
                     curve.append(row(record))
         if time.perf_counter() - shown > 15:
             shown = time.perf_counter()
-            rate = len(configs) * config.batch_size * (number - 1) / (shown - started)
-            print(f"{name} {number}/{config.iterations} {rate:,.0f}/s", flush=True)
+            write(found(), options)  # so that a killed study has left what it knew
+            print(f"{name} {number}/{config.iterations} {found()['samples_per_second']:,.0f}/s", flush=True)
         if enough:
             break
-    seconds = time.perf_counter() - started
-    runs = [
-        {"setting": str(text), "seed": c.seed, "curve": curve, "end": end if isinstance(end, dict) else str(end)}
-        for text, c, curve, end in zip(np.repeat(texts, options.seeds), configs, curves, last, strict=True)
-    ]
-    return {
-        "task": config.task, "algorithm": options.algo, "device": jax.devices()[0].device_kind, "envs": options.envs,
-        "batch": config.batch_size, "iterations": fleet.iteration, "of": config.iterations, "compile_s": compiled,
-        "seconds": seconds, "samples_per_second": len(configs) * config.batch_size * (fleet.iteration - 1) / seconds,
-        "columns": CURVE, "runs": runs,
-    }  # fmt: skip
+    return found()
+
+
+def write(found: dict[str, Any], options: argparse.Namespace) -> None:
+    minibatch = f"-mb{options.minibatch}" if options.minibatch else ""
+    (options.out / f"{found['task']}-{found['algorithm']}{minibatch}.json").write_text(json.dumps(found))
 
 
 def column(ends: list[dict[str, Any]], key: str) -> np.ndarray:
@@ -112,6 +126,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=32)
     parser.add_argument("--envs", type=int, default=64)
     parser.add_argument("--batch", type=int, default=0)
+    parser.add_argument("--minibatch", type=int, default=0)
     parser.add_argument("--steps", type=parse_count, default=1_000_000)
     parser.add_argument("--algo", default="focops")
     parser.add_argument("--setting", action="append", help="name=value,name=value; `base` for the preset; repeat")
@@ -121,7 +136,7 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     for name in options.tasks:
         found = study(name, options)
-        (options.out / f"{found['task']}-{options.algo}.json").write_text(json.dumps(found))
+        write(found, options)
         print(table(found), flush=True)
 
 
