@@ -3,7 +3,7 @@
     python benchmarks/gpu_evidence.py HalfCheetahSpeed --seeds 32 --envs 64 --steps 1M \
         --setting base --setting scale_free=1 --setting scale_free=1,nu_lead=2 --out results/gpu/raw
 
-One JSON file per task: the settings, and per run the curve (every 10th iteration), the end's means over the last 100
+One JSON file per task: what `base` was, and per run the curve (every 10th iteration), the end's means over the last 100
 episodes, and the rate. No run directories: this is evidence about learning, not a set of runs to go on with.
 """
 
@@ -63,7 +63,7 @@ def study(name: str, options: argparse.Namespace) -> dict[str, Any]:
         return {
             "task": config.task, "algorithm": options.algo, "device": jax.devices()[0].device_kind,
             "envs": options.envs, "batch": config.batch_size,
-            "minibatch": getattr(config.algo, "minibatch_size", None),
+            "base": {k: v for k, v in vars(config.algo).items() if isinstance(v, (int, float))},
             "iterations": number, "of": config.iterations, "compile_s": compiled, "seconds": seconds,
             "samples_per_second": len(configs) * config.batch_size * (number - 1) / seconds,
             "columns": CURVE, "runs": runs,
