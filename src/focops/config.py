@@ -18,6 +18,10 @@ BACKENDS: tuple[Backend, ...] = ("cpu", "mjx")
 DEFAULT_TASK = "HalfCheetahSpeed-v0"
 
 
+_FAST_FOCOPS = {"scale_free": 0.5, "value_rate": 1e-3, "cost_value_rate": 1e-3}
+"""What 32 seeds of each task said (results/gap.md)."""
+
+
 @dataclass(frozen=True)
 class TrainConfig:
     """Everything needed to repeat a run."""
@@ -94,7 +98,10 @@ def default_config(
     if preset == "fast":
         if backend == "mjx":  # a step takes as long with many simulations as with few
             config = dataclasses.replace(config, num_envs=64 if config.batch_size < 50_000 else 500)
-        return dataclasses.replace(config, algo=_replace_present(config.algo, nu_lead=5.0))
+        algo = _replace_present(config.algo, nu_lead=5.0)
+        if algorithm == "focops":
+            algo = dataclasses.replace(algo, minibatch_size=max(128, algo.minibatch_size), **_FAST_FOCOPS)
+        return dataclasses.replace(config, algo=algo)
     published = dataclasses.replace(config.algo, bootstrap_time_limit=False, cost_estimator="episodes")
     return dataclasses.replace(config, num_envs=1, fresh_episodes=True, algo=published)
 

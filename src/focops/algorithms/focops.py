@@ -50,7 +50,8 @@ class Config(first_order.Config):
     """Updates by which the policy's multiplier runs ahead of ν, against swings; 0 is the paper's algorithm. ≥ 0."""
     scale_free: float = 0.0
     """How far λ counts in deviations of Â − ν·Â_C instead of Â's: λ·dev^this. Where cost follows reward the two cancel
-    at the limit, and with 0, as published, the policy then hardly moves; 1 keeps its steps as long. In [0, 1]."""
+    at the limit, and with 0, as published, the policy then hardly moves. Keep it below 1: there steps stay as long
+    however little is left, and a policy whose optimum randomises never settles. In [0, 1]."""
     cost_fade: float = 0.0
     """Weight of a sample's Â_C: γ_C^(this·age). 0, as published: all ages alike. 1: the exact gradient of J_C, which
     lets the policy pay late, where it counts little. In [0, 1]."""
