@@ -326,6 +326,7 @@ VARIANTS: dict[str, Variant] = {
     "ppo_l": Variant(algorithm="ppo_lagrangian"),
     "ppo_l_std-1": Variant(dict(init_log_std=-1.0), algorithm="ppo_lagrangian"),
     # exploration
+    "std0": settings(init_log_std=0.0),
     "std-1": settings(init_log_std=-1.0),
     "std-1.5": settings(init_log_std=-1.5),
     "std_rate3": patched(tuning(std_rate=3.0)),

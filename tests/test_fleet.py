@@ -28,22 +28,13 @@ from focops.core.types import Rollout
 from focops.errors import RunError, UsageError
 from focops.fleet import Fleet, program_of
 from focops.fleet import book as on_device
-from focops.fleet.devices import Devices
 from focops.rollout import RECENT, EpisodeBook
 from focops.runs import checkpoint
 from tests.resume.tiny import OURS, Disk, metrics, results, tiny
 
-pytestmark = pytest.mark.usefixtures("quick_compiling", "as_on_an_accelerator")
+pytestmark = pytest.mark.usefixtures("quick_compiling")
 
 NOWHERE = Path("unused")
-
-
-@pytest.fixture(scope="module")
-def as_on_an_accelerator():
-    """Iterations are started ahead; tests/cli/test_backend.py has the CPU's way."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Devices, "asynchronous", True)
-        yield
 
 
 def config(out: Path = NOWHERE, **changes: Any) -> TrainConfig:
@@ -63,7 +54,7 @@ BASE = config()
 VARIED = [
     BASE,
     config(seed=4, temperature=0.5, cost_limit=(1.0,), policy_rate=1e-3, discount=0.9, nu_init=0.5),
-    config(seed=5, temperature=2.0, cost_limit=(20.0,), cost_discount=(1.0,), value_rate=1e-3, nu_max=0.1, gae=0.5),
+    config(seed=5, temperature=2.0, cost_limit=(20.0,), cost_discount=(1.0,), value_rate=2e-3, nu_max=0.1, gae=0.5),
 ]
 
 
@@ -111,7 +102,7 @@ def test_runs_together_are_what_each_is_alone():
         [{"seed": 4}, {"seed": 3 + 2**40}],
         [{"temperature": 0.5}, {"policy_rate": 1e-3}],
         [{"cost_limit": (0.0,)}, {"cost_discount": (0.5,)}],
-        [{"value_rate": 1e-3}, {"discount": 0.5}],
+        [{"value_rate": 2e-3}, {"discount": 0.5}],
     ],
 )
 def test_each_runs_own_values_count(values):
@@ -583,10 +574,8 @@ SHARDED = """
 import jax
 from focops.errors import RunError
 from focops.fleet import Fleet
-from focops.fleet.devices import Devices
 from tests.test_fleet import VARIED, arrays_of, assert_close, assert_same, config
 
-Devices.asynchronous = True
 five = [*VARIED, config(seed=6), config(seed=7, policy_rate=1e38)]
 one = Fleet(five, devices=jax.devices()[:1])
 for _ in range(3):

@@ -23,12 +23,6 @@ class Devices:
         self.slots = self.share * len(chosen)
         """R: runs in all, with the made-up ones."""
 
-    @property
-    def asynchronous(self) -> bool:
-        """Whether they work while the host does something else. JAX may run a CPU's program within the call that starts
-        it (`configure_jax`): what is started ahead there takes its time in another iteration's name."""
-        return self._mesh.devices[0].platform != "cpu"
-
     def filled(self, runs: Sequence[Any]) -> list[Any]:
         """Something of each run, also of the made-up ones."""
         return [*runs, *[runs[-1]] * (self.slots - len(runs))]

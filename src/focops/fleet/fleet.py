@@ -3,6 +3,7 @@
 import dataclasses
 import logging
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import jax
@@ -54,27 +55,31 @@ class Fleet:
         self._arrays = self._devices.copied(env.arrays(self._devices.share * first.num_envs))
         self._iterate = self._compiled(Program.iterate, ITERATED, donate=True)
         self._cut = self._compiled(Program.cut, donate=True)
-        self._pending: tuple[Report, Evidence] | None = None
+        # Starting an iteration takes nearly as long as the iteration: the host follows the physics and the epochs step
+        # by step. So a thread of its own does it, while this one looks at the numbers of the iteration before.
+        self._starter = ThreadPoolExecutor(1, "iteration")
+        self._pending: Future[tuple[Report, Evidence]] | None = None
         self._overflowed = False
 
-        self.runs: Runs = self._compiled(Program.begin)(*self._seeds(), self._config)
-        """On the devices, as the latest iteration that was started leaves them."""
+        self._runs: Runs = self._compiled(Program.begin)(*self._seeds(), self._config)
         self.host: tuple[int, Runs] | None = None
         """The last snapshot, and the iteration that it is of."""
         self.told: Report | None = None
         self.evidence: Evidence | None = None
         """Of the iteration that was told last."""
 
+    @property
+    def runs(self) -> Runs:
+        """On the devices, as the latest iteration that was started leaves them."""
+        if self._pending is not None:
+            self._pending.result()
+        return self._runs
+
     def advance(self, ahead: bool = False) -> list[Record | RunError]:
-        """One more iteration of all runs: a record of each, or what went wrong in it. With `ahead` an accelerator
-        starts on the next iteration before this one's numbers are looked at; the state is then no longer this one's."""
-        if self._pending is None:
-            self._dispatch(self.iteration)
-        assert self._pending is not None
-        waiting, self.evidence = self._pending
-        self._pending = None
-        if ahead and self._devices.asynchronous:
-            self._dispatch(self.iteration + 1)
+        """One more iteration of all runs: a record of each, or what went wrong in it. With `ahead` the devices start on
+        the next iteration before this one's numbers are looked at; the state is then no longer this one's."""
+        waiting, self.evidence = (self._pending or self._start(self.iteration)).result()
+        self._pending = self._start(self.iteration + 1) if ahead else None
         self.told = told = jax.device_get(waiting)
         for member, good in zip(self.members, told.good, strict=False):  # there may be made-up ones
             if not good and member.failed_after is None:
@@ -90,9 +95,9 @@ class Fleet:
         return self._pending is not None
 
     def go_ahead(self) -> None:
-        """Start on the next iteration, on an accelerator; what `snapshot` took stays."""
-        if self._devices.asynchronous and self._pending is None and self.iteration < self.configs[0].iterations:
-            self._dispatch(self.iteration)
+        """Start on the next iteration; what `snapshot` took stays."""
+        if self._pending is None and self.iteration < self.configs[0].iterations:
+            self._pending = self._start(self.iteration)
 
     def snapshot(self) -> None:
         """Copy all runs to the host, for their members' `arrays` and `save_policy`."""
@@ -101,7 +106,7 @@ class Fleet:
 
     def cut_episodes(self) -> None:
         """Start a new episode in every environment; those that are cut are not counted."""
-        self.runs = self._cut(self.runs)
+        self._runs = self._cut(self.runs)
 
     def restore(self, arrays: Sequence[Arrays]) -> None:
         """Go on from the members' arrays, all of one iteration."""
@@ -121,18 +126,22 @@ class Fleet:
 
     def put(self, trees: Sequence[Runs]) -> None:
         """Go on from the members' trees."""
-        self.runs = self._spread(trees)
+        self._runs = self._spread(trees)
 
     def close(self) -> None:
-        """Nothing to release."""
+        """Wait for what was started."""
+        self._starter.shutdown()
 
-    def _dispatch(self, number: int) -> None:
-        """Start on iteration `number` (from 0)."""
+    def _start(self, number: int) -> Future[tuple[Report, Evidence]]:
+        """Have iteration `number` (from 0) started."""
+        return self._starter.submit(self._iterate_once, number)
+
+    def _iterate_once(self, number: int) -> tuple[Report, Evidence]:
         slots = self._devices.slots
         counts = self._devices.spread(np.full(slots, number, np.int32))
         progress = self._devices.spread(np.full(slots, number / self.configs[0].iterations, np.float32))
-        self.runs, waiting, evidence = self._iterate(self.runs, self._config, counts, progress)
-        self._pending = waiting, evidence
+        self._runs, told, evidence = self._iterate(self._runs, self._config, counts, progress)
+        return told, evidence
 
     def _compiled(self, method: Callable[..., Any], out: Any = RUNS, donate: bool = False) -> Any:
         """A method of `Program` as a jitted function; the task's arrays are an argument of it, not constants in it."""
