@@ -136,11 +136,12 @@ def test_humanoid_moves_on_the_circle_as_on_the_cpu():
     assert both.diverged == 0
 
 
-def test_ant_moves_as_on_the_cpu_but_for_the_friction_under_steep_legs():
+@pytest.mark.parametrize(("name", "apart"), [("AntSpeed", 1e-6), ("AntCircle", 1e-5)])  # 10 m off the origin
+def test_ant_moves_as_on_the_cpu_but_for_the_friction_under_steep_legs(name, apart):
     """MJX turns the friction pyramid of a leg that stands steeper than 60°; the CPU aligns it with the leg."""
-    both = Beside("AntSpeed")
-    assert both.start.max() < 1e-6
-    assert both.restart.max() < 1e-6
+    both = Beside(name)
+    assert both.start.max() < apart
+    assert both.restart.max() < apart
     assert both.error[1].max() < 5e-5  # it has not come down yet
     assert np.median(both.single) < 1e-4
     assert np.mean(both.single > 1e-3) < 0.4
