@@ -359,6 +359,7 @@ VARIANTS: dict[str, Variant] = {
     "mb128": settings(minibatch_size=128),
     "mb250": settings(minibatch_size=250),
     "mb256": settings(minibatch_size=256),
+    "mb512": settings(minibatch_size=512),
     "clip1": settings(max_grad_norm=1.0),
     "floor0.1": patched(tuning(policy_floor=0.1, critic_floor=0.1)),
     "floor0.3": patched(tuning(policy_floor=0.3, critic_floor=0.3)),
