@@ -4,8 +4,8 @@
     python benchmarks/speed.py --two-cores     # what a second core gives one run, and two runs
 
 Whole loop: act, step, rewards and costs, GAE, J_C, 10 epochs of the preset's minibatches (early stop off) for a
-policy and two critics of 64×64. Physics only: the same simulation states and controls, replayed on the same `mujoco.batch`.
-Rounds of each are interleaved, so that a noisy machine slows all of them alike.
+policy and two critics of 64×64. Physics only: the same simulation states and controls, replayed on the same
+`mujoco.batch`. Rounds of each are interleaved, so that a noisy machine slows all of them alike.
 """
 
 import argparse
