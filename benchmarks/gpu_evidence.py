@@ -88,8 +88,8 @@ def study(name: str, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def write(found: dict[str, Any], options: argparse.Namespace) -> None:
-    minibatch = f"-mb{options.minibatch}" if options.minibatch else ""
-    (options.out / f"{found['task']}-{found['algorithm']}{minibatch}.json").write_text(json.dumps(found))
+    tag = f"-{options.tag}" if options.tag else ""
+    (options.out / f"{found['task']}-{found['algorithm']}{tag}.json").write_text(json.dumps(found))
 
 
 def column(ends: list[dict[str, Any]], key: str) -> np.ndarray:
@@ -131,6 +131,7 @@ def main() -> None:
     parser.add_argument("--algo", default="focops")
     parser.add_argument("--setting", action="append", help="name=value,name=value; `base` for the preset; repeat")
     parser.add_argument("--until", type=float, default=0, help="stop a task after so many seconds, as far as it is")
+    parser.add_argument("--tag", default="", help="ends the file's name, beside other studies of the same task")
     parser.add_argument("--out", type=Path, default=Path("results/gpu/raw"))
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
