@@ -63,7 +63,7 @@ class Loop:
                 if due:
                     if config.exact:
                         learner.cut_episodes()
-                    self.save()
+                    self.save(ahead=True)
             if learner.ahead:  # asked to stop with an iteration under way
                 self._iterate(display)
             self._save_unscheduled()
@@ -92,10 +92,11 @@ class Loop:
         if display:
             display.update([None if isinstance(outcome, RunError) else outcome for outcome in outcomes])
 
-    def save(self) -> None:
-        """A checkpoint of every run; on an accelerator the next iteration is under way meanwhile."""
+    def save(self, ahead: bool = False) -> None:
+        """A checkpoint of every run; with `ahead` the next iteration, if there is one, is under way meanwhile."""
         self.learner.snapshot()
-        self.learner.go_ahead()
+        if ahead:
+            self.learner.go_ahead()
         _each(lambda each: each.save(), self._going)
 
     def resumed(self) -> None:
