@@ -356,6 +356,15 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return base
 
 
+def test_what_stops_early_starts_no_further_iteration(tmp_path, monkeypatch):
+    started, iterate = [], Fleet._iterate_once
+    monkeypatch.setattr(
+        Fleet, "_iterate_once", lambda fleet, number: (started.append(number), iterate(fleet, number))[1]
+    )
+    (run, *_) = runs.run_all(varied(tmp_path), should_stop=stopped_after(1))
+    assert len(started) == len(metrics(run.path)), started
+
+
 @pytest.mark.parametrize("iterations", [1, 3, 4])
 def test_runs_stopped_and_resumed_end_in_the_same_bytes(tmp_path, finished, iterations):
     outcomes = runs.run_all(varied(tmp_path), should_stop=stopped_after(iterations))
