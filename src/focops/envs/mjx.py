@@ -95,6 +95,7 @@ class MjxTask:
         impl: Impl | None = None,
         stagger: bool = True,
         self_contacts: int = 8,
+        several_devices: bool = False,
     ):
         self.task, self.stagger, self._self_contacts = task, stagger, self_contacts
         self.impl: Impl = impl or ("warp" if jax.default_backend() == "gpu" else "jax")
@@ -103,7 +104,7 @@ class MjxTask:
 
             warp.config.quiet = True  # else it prints a line for each of a hundred kernels
         self.model = model = for_mjx(load(task.robot))
-        self._mjx: Any = None if task.robot.move else put_model(model, self.impl)
+        self._mjx: Any = None if task.robot.move else put_model(model, self.impl, several_devices)
         self._blank: Any = None
         self._physics: dict[str, Any] = dict(
             dt=control_step_seconds(task.robot, model),
@@ -207,7 +208,7 @@ class MjxTask:
         if self.impl == "warp":
             from focops.envs import mjx_warp
 
-            return mjx_warp.steps(robot.frame_skip)(model, data)
+            return mjx_warp.steps(robot.frame_skip, robot.fields)(model, data)
         one = lambda _, d: jax.vmap(mjx.step, (None, 0))(model, d)
         return jax.lax.fori_loop(0, robot.frame_skip, one, data)
 
@@ -235,7 +236,7 @@ class MjxTask:
         if self.impl == "warp":
             from focops.envs import mjx_warp
 
-            return mjx_warp.place(self._mjx, data)
+            return mjx_warp.place(self.task.robot.fields)(self._mjx, data)
 
         def one(d: Any) -> Any:
             return mjx.com_vel(self._mjx, mjx.com_pos(self._mjx, mjx.kinematics(self._mjx, d)))
@@ -284,11 +285,16 @@ def for_mjx(model: mujoco.MjModel) -> mujoco.MjModel:
     return model
 
 
-def put_model(model: mujoco.MjModel, impl: Impl) -> Any:
+def put_model(model: mujoco.MjModel, impl: Impl, several_devices: bool = False) -> Any:
     """MJX's form of the model. Warp would print a line from the device for every buffer too small and every solve cut
     short; the former is reported by `MjxTask.overflow`, the latter harmless."""
-    put = mjx.put_model(model, impl=impl)
-    return put.tree_replace({"opt._impl.warn_overflow": 0}) if impl == "warp" else put
+    if impl == "jax":
+        return mjx.put_model(model, impl=impl)
+    from focops.envs import mjx_warp
+
+    staged = jax.default_backend() == "gpu" and not several_devices
+    put = mjx.put_model(model, impl=impl, graph_mode=mjx_warp.STAGED if staged else None)
+    return put.tree_replace({"opt._impl.warn_overflow": 0})
 
 
 def buffer_sizes(model: mujoco.MjModel, self_contacts: int) -> Buffers:

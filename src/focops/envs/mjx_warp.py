@@ -4,6 +4,10 @@ small robot's simulation step.
 MJX's own functions are generated; each consists of `_NAME_shim`, which calls `mjwarp.NAME(model, data)` with the arrays
 in place, and `_NAME_jax_impl`, which declares them to XLA. Here the same two run with another `mjwarp.NAME`: n steps
 instead of one, and the three kinematic stages instead of a whole forward pass.
+
+On a CUDA device a call is a graph of kernels with fixed addresses. XLA's change from one iteration to the next, and a
+new graph takes longer than the steps; so Warp keeps arrays of its own (`STAGED`), and only what the tasks set and read
+is copied to and fro.
 """
 
 import functools
@@ -12,6 +16,7 @@ from types import FunctionType, SimpleNamespace
 from typing import Any
 
 import jax
+import warp as wp
 from mujoco.mjx.third_party import mujoco_warp
 from mujoco.mjx.warp import ffi
 from mujoco.mjx.warp import forward as generated
@@ -19,38 +24,48 @@ from mujoco.mjx.warp import forward as generated
 Stage = Callable[[Any, Any], Any]
 """(mjx.Model, mjx.Data of N simulations) -> mjx.Data"""
 
+STAGED = wp.JaxCallableGraphMode.WARP_STAGED_EX
+"""For `mjx.put_model`. Warp has one such set of arrays per call in a program, not one per device."""
+SET = frozenset(("qpos", "qvel", "qacc_warmstart", "ctrl", "overflow"))
+"""Fields that may have changed since the call before."""
+READ = frozenset(("qpos", "qvel", "qacc_warmstart", "overflow", "solver_niter"))
+"""Fields that are read after a call, with those that it is asked for. Staged, the others stay as they are."""
+
 
 @functools.cache
-def steps(number: int) -> Stage:
-    """`number` simulation steps as one call."""
+def steps(number: int, fields: tuple[str, ...] = ()) -> Stage:
+    """`number` simulation steps as one call, after which `READ` and `fields` are right."""
 
     def many(model: Any, data: Any) -> None:
         for _ in range(number):
             mujoco_warp.step(model, data)
 
-    return _batched("step", many)
+    return _batched("step", many, READ.union(fields))
 
 
 @functools.cache
-def _placing() -> Stage:
+def place(fields: tuple[str, ...]) -> Stage:
+    """Those of the bodies' positions, inertias and velocities, from qpos and qvel."""
+
     def kinematics(model: Any, data: Any) -> None:
         mujoco_warp.kinematics(model, data)
         mujoco_warp.com_pos(model, data)
         mujoco_warp.com_vel(model, data)
 
-    return _batched("forward", kinematics)
+    return _batched("forward", kinematics, frozenset(fields))
 
 
-def place(model: Any, data: Any) -> Any:
-    """Positions, inertias and velocities of bodies, from qpos and qvel."""
-    return _placing()(model, data)
-
-
-def _batched(name: str, work: Callable[[Any, Any], None]) -> Stage:
-    """`generated.NAME` for N simulations, doing `work`."""
+def _batched(name: str, work: Callable[[Any, Any], None], read: frozenset[str]) -> Stage:
+    """`generated.NAME` for N simulations, doing `work`; `read` is what it may change."""
     shim = getattr(generated, f"_{name}_shim").__wrapped__
     shim = ffi.format_args_for_warp(_with_globals(shim, mjwarp=SimpleNamespace(**{name: work})))
-    implementation = _with_globals(getattr(generated, f"_{name}_jax_impl"), **{f"_{name}_shim": shim})
+
+    def declare(function: Any, **options: Any) -> Any:
+        staged = dict(stage_in_argnames=SET, stage_out_argnames=read)
+        return ffi.jax_callable_variadic_tuple(function, **options | staged)
+
+    names = {f"_{name}_shim": shim, "ffi": SimpleNamespace(jax_callable_variadic_tuple=declare)}
+    implementation = _with_globals(getattr(generated, f"_{name}_jax_impl"), **names)
 
     @jax.custom_batching.custom_vmap
     @ffi.marshal_jax_warp_callable

@@ -9,6 +9,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 RUNS = PartitionSpec("runs")
 """Of arrays [R, ...]."""
+CUDA_OPTIONS = {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT"}
+"""An update is some fifty small kernels after one another; those of the policy and of the critics can run at once."""
 
 
 class Devices:
@@ -18,6 +20,7 @@ class Devices:
     def __init__(self, devices: Sequence[Any] | None, runs: int):
         chosen = list(devices or jax.devices())[:runs]
         self._mesh = Mesh(np.array(chosen), ("runs",))
+        self.count = len(chosen)
         self.share = -(-runs // len(chosen))
         """Runs of each device."""
         self.slots = self.share * len(chosen)
@@ -42,8 +45,9 @@ class Devices:
         def program(shared: Any, first: Any, rest: Any) -> Any:
             return function(shared, first, *rest)
 
-        if self._mesh.size > 1:
+        if self.count > 1:
             where = (PartitionSpec(), RUNS, RUNS)
             program = jax.shard_map(program, mesh=self._mesh, in_specs=where, out_specs=out, check_vma=False)
-        jitted = jax.jit(program, donate_argnums=(1,) if donate else ())
+        options = CUDA_OPTIONS if self._mesh.devices.flat[0].platform == "gpu" else {}
+        jitted = jax.jit(program, donate_argnums=(1,) if donate else (), compiler_options=options)
         return lambda first, *rest: jitted(shared, first, rest)

@@ -39,7 +39,9 @@ class Fleet:
         task = envs.find(first.task)
         assert task is not None  # `validate` has seen to it
         constraints = [envs.constraints(task, c.cost_limit, c.cost_discount) for c in configs]
-        env = MjxTask(task, constraints[0], impl, not first.fresh_episodes, first.self_contacts)
+        self._devices = Devices(devices, len(configs))
+        staggered, several = not first.fresh_episodes, self._devices.count > 1
+        env = MjxTask(task, constraints[0], impl, staggered, first.self_contacts, several)
         self.configs = list(configs)
         self.specs = [dataclasses.replace(env.spec, constraints=each) for each in constraints]
         self.algos = [with_constraints(c.algo, each) for c, each in zip(configs, constraints, strict=True)]
@@ -50,7 +52,6 @@ class Fleet:
         algorithm, steps = ALGORITHMS[first.algorithm], first.batch_size // first.num_envs
         network = algorithm.network(self.algos[0])
         self._program = Program(env, algorithm, network, first.num_envs, steps, first.fresh_episodes)
-        self._devices = Devices(devices, len(configs))
         self._config = self._spread([jax.tree.map(np.float32, algo) for algo in self.algos])
         self._arrays = self._devices.copied(env.arrays(self._devices.share * first.num_envs))
         self._iterate = self._compiled(Program.iterate, ITERATED, donate=True)
