@@ -27,8 +27,7 @@ WARM = 3
 
 def physics_rate(config: TrainConfig, sims: int) -> float:
     """Control steps per second of the physics alone: the simulation steps of a batch, from the very states that the
-    batch went through, resets included (a robot that nobody lifts up again would simulate slower). The model is an
-    argument of the program, as in the loop: as constants of it, Ant's steps take a quarter longer."""
+    batch went through, resets included (a robot that nobody lifts up again would simulate slower)."""
     task = find(config.task)
     assert task is not None
     env = MjxTask(task)

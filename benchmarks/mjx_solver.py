@@ -13,7 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from focops.envs.mjx import MjxTask, Simulations, put_model
+from focops.envs.mjx import MjxTask, Simulations
+from focops.envs.mjx_model import put_model
 from focops.envs.mujoco_batch import MujocoBatch
 from focops.envs.tasks import TASKS, Task, find
 
@@ -55,7 +56,7 @@ def measure(task: Task, limits: str, num: int, known: tuple[np.ndarray, ...]) ->
 
     @jax.jit
     def run(arrays, sims, key):
-        env = own.using(arrays)  # as the loop has the model: constants are slower
+        env = own.using(arrays)
 
         def step(carry, key):
             data, sims = carry

@@ -57,7 +57,7 @@ class TrainConfig:
     """Start new episodes with every batch."""
     threads: int = 1
     """Threads for the physics; results do not depend on it. 0: one per core."""
-    self_contacts: int = 8
+    self_contacts: int = tasks.SELF_CONTACTS
     """mjx: contacts of a robot with itself that there is room for, beside all with the floor; ≥ 0. Those beyond it are
     ignored, with a warning."""
     checkpoint_every: int = 50
@@ -100,7 +100,7 @@ def default_config(
     config = dataclasses.replace(config, backend=backend)
     if preset == "fast":
         if backend == "mjx":  # a step takes as long with many simulations as with few
-            config = dataclasses.replace(config, num_envs=64 if config.batch_size < 50_000 else 500)
+            config = dataclasses.replace(config, num_envs=64 if config.batch_size < 50_000 else 1000)
         algo = _replace_present(config.algo, nu_lead=5.0)
         if algorithm == "focops":
             minibatch = 128 if config.batch_size < 50_000 else 250

@@ -15,7 +15,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from focops.envs import mjx, mujoco_batch
+from focops.envs import mjx, mjx_model, mujoco_batch
 from focops.envs.mjx import MjxTask, Simulations
 from focops.envs.mujoco_batch import MujocoBatch
 from focops.envs.stagger import first_horizons
@@ -332,15 +332,17 @@ def test_an_action_that_is_not_finite_spoils_its_own_episode_alone():
 
 
 def test_room_is_for_all_contacts_with_the_floor_and_all_joint_limits():
-    model = lambda name: mjx.for_mjx(mjx.load(find(name).robot))
+    model = lambda name: mjx_model.for_mjx(mjx.load(find(name).robot))
     # 8 capsules that touch the floor at 2 points, not one another; 6 limited joints; 4 rows a contact with friction
-    assert mjx.buffer_sizes(model("HalfCheetahSpeed"), 8) == (8 * 2, 6 + 16 * 4)
+    assert mjx_model.buffer_sizes(model("HalfCheetahSpeed"), 8) == (8 * 2, 6 + 16 * 4)
     # 12 capsules, 5 spheres (head, hands, feet), and themselves, without friction; 17 limited joints, 2 tendons
     for own in (0, 8):
-        assert mjx.buffer_sizes(model("HumanoidSpeed"), own) == (12 * 2 + 5 + own, 17 + 2 + 29 * 4 + own)
+        assert mjx_model.buffer_sizes(model("HumanoidSpeed"), own) == (12 * 2 + 5 + own, 17 + 2 + 29 * 4 + own)
 
 
-@pytest.mark.parametrize("room", [mjx.Buffers(contacts=1, constraints=70), mjx.Buffers(contacts=16, constraints=6)])
+@pytest.mark.parametrize(
+    "room", [mjx_model.Buffers(contacts=1, constraints=70), mjx_model.Buffers(contacts=16, constraints=6)]
+)
 def test_contacts_that_find_no_room_are_noticed(monkeypatch, room):
     """With the right sizes none overflow: see the test of rows above."""
     monkeypatch.setattr(mjx, "buffer_sizes", lambda *_: room)

@@ -7,34 +7,27 @@ Between two batches a simulation is its `Simulations` row and nothing else; MuJo
 only while a batch is collected. What a row does not hold, a step computes anew, so that a run resumes exactly.
 """
 
-import contextlib
 import copy
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import mujoco
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, UInt32
 
 from focops.core.spec import Constraint
+from focops.envs.mjx_model import Impl, buffer_sizes, for_mjx, mjx, put_model
 from focops.envs.simulator import control_step_seconds, load, spec_of
 from focops.envs.stagger import first_horizons
-from focops.envs.tasks import Physics, Task
+from focops.envs.tasks import SELF_CONTACTS, Physics, Task
 
-with contextlib.redirect_stdout(None):  # it says so where Warp is not installed
-    from mujoco import mjx
-
-Impl = Literal["warp", "jax"]
 Data = Any
 """`mjx.Data` of N simulations; for a robot that is moved and not simulated, its `Placed`."""
 
 ABSURD = 1e6
 """A joint position or velocity beyond this (or not finite) is a simulation gone wrong."""
-TOLERANCE = 1e-6
-"""Of the constraint solver: MuJoCo's 1e-8 is below what float32 can tell apart, and costs iterations."""
 STREAM = 0x73696D
 """Keeps the starts' random numbers apart from those that the learner draws from the same seed."""
 
@@ -94,7 +87,7 @@ class MjxTask:
         constraints: Sequence[Constraint] | None = None,
         impl: Impl | None = None,
         stagger: bool = True,
-        self_contacts: int = 8,
+        self_contacts: int = SELF_CONTACTS,
         several_devices: bool = False,
     ):
         self.task, self.stagger, self._self_contacts = task, stagger, self_contacts
@@ -116,7 +109,7 @@ class MjxTask:
 
     def arrays(self, num: int) -> Any:
         """The arrays that functions on `num` simulations use beside their arguments. A program takes them as one more
-        argument (`using`): as constants, some six hundred of them, they cost more than a step."""
+        argument (`using`), so as not to be compiled, and kept, with 40 MB of constants in it (16,384 half-cheetahs)."""
         return (self._mjx, None) if self._mjx is None else (self._mjx, self._make_data(num))
 
     def using(self, arrays: Any) -> "MjxTask":
@@ -267,61 +260,6 @@ class MjxTask:
     def _observe(self, data: Data) -> tuple[Float[Array, "N O"], Float[Array, "N d"]]:
         p = self._fields(data)
         return self.task.observe(jnp, p), self.task.robot.position(jnp, p)
-
-
-class Buffers(NamedTuple):
-    """Room for one simulation."""
-
-    contacts: int
-    constraints: int
-
-
-def for_mjx(model: mujoco.MjModel) -> mujoco.MjModel:
-    """The model as MJX runs it."""
-    model = copy.copy(model)
-    model.opt.disableflags &= ~int(mujoco.mjtDisableBit.mjDSBL_AUTORESET)  # it never resets by itself
-    model.opt.solver = mujoco.mjtSolver.mjSOL_NEWTON
-    model.opt.tolerance = max(model.opt.tolerance, TOLERANCE)
-    return model
-
-
-def put_model(model: mujoco.MjModel, impl: Impl, several_devices: bool = False) -> Any:
-    """MJX's form of the model. Warp would print a line from the device for every buffer too small and every solve cut
-    short; the former is reported by `MjxTask.overflow`, the latter harmless."""
-    if impl == "jax":
-        return mjx.put_model(model, impl=impl)
-    from focops.envs import mjx_warp
-
-    staged = jax.default_backend() == "gpu" and not several_devices
-    put = mjx.put_model(model, impl=impl, graph_mode=mjx_warp.STAGED if staged else None)
-    return put.tree_replace({"opt._impl.warn_overflow": 0})
-
-
-def buffer_sizes(model: mujoco.MjModel, self_contacts: int) -> Buffers:
-    """Every contact with the floor that the geoms can have, some of the robot with itself, every joint limit."""
-    plane = mujoco.mjtGeom.mjGEOM_PLANE
-    touches = lambda i, j: (
-        (model.geom_contype[i] & model.geom_conaffinity[j]) or (model.geom_contype[j] & model.geom_conaffinity[i])
-    )
-    floors = [i for i in range(model.ngeom) if model.geom_type[i] == plane]
-    others = [i for i in range(model.ngeom) if model.geom_type[i] != plane]
-    points = {int(mujoco.mjtGeom.mjGEOM_SPHERE): 1, int(mujoco.mjtGeom.mjGEOM_CAPSULE): 2}
-    contacts, rows = 0, int(np.sum(model.jnt_limited)) + model.ntendon + model.neq * 6
-    for geom in others:
-        for floor in floors:
-            if touches(geom, floor):
-                number = points.get(int(model.geom_type[geom]), 4)
-                contacts += number
-                rows += number * _rows(max(model.geom_condim[geom], model.geom_condim[floor]))
-    if any(touches(i, j) for i in others for j in others if i < j):
-        contacts += self_contacts
-        rows += self_contacts * _rows(max(model.geom_condim[others]))
-    return Buffers(max(contacts, 1), max(rows, 1))
-
-
-def _rows(condim: int) -> int:
-    """Constraint rows of a contact with a pyramidal cone."""
-    return 1 if condim == 1 else 2 * (int(condim) - 1)
 
 
 def _read(data: Data, field: str) -> Array:

@@ -61,7 +61,7 @@ def _batched(name: str, work: Callable[[Any, Any], None], read: frozenset[str]) 
     shim = ffi.format_args_for_warp(_with_globals(shim, mjwarp=SimpleNamespace(**{name: work})))
 
     def declare(function: Any, **options: Any) -> Any:
-        staged = dict(stage_in_argnames=SET, stage_out_argnames=read)
+        staged: dict[str, Any] = dict(stage_in_argnames=SET, stage_out_argnames=read)
         return ffi.jax_callable_variadic_tuple(function, **options | staged)
 
     names = {f"_{name}_shim": shim, "ffi": SimpleNamespace(jax_callable_variadic_tuple=declare)}

@@ -1,7 +1,7 @@
 """The nine tasks, each defined once as pure functions of physics fields."""
 
 from focops.envs.tasks.circle import CIRCLE_TASKS
-from focops.envs.tasks.robots import Physics, Robot
+from focops.envs.tasks.robots import SELF_CONTACTS, Physics, Robot
 from focops.envs.tasks.speed_limit import SPEED_TASKS
 from focops.envs.tasks.task import Outcome, Task
 
@@ -14,4 +14,4 @@ def find(name: str) -> Task | None:
     return TASKS.get(short) or TASKS.get(f"{short}-v0")
 
 
-__all__ = ["TASKS", "Outcome", "Physics", "Robot", "Task", "find"]
+__all__ = ["SELF_CONTACTS", "TASKS", "Outcome", "Physics", "Robot", "Task", "find"]

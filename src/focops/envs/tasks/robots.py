@@ -17,6 +17,9 @@ Array = Any
 Namespace = Any
 """The module numpy or jax.numpy."""
 
+SELF_CONTACTS = 8
+"""Contacts of a robot with itself that fixed buffers have room for, unless told otherwise."""
+
 
 class Physics(NamedTuple):
     """Constants of the model, and MuJoCo's fields of the same names over leading axes `...`.
