@@ -208,6 +208,47 @@ def test_many_warp_steps_are_as_many_single_ones():
     assert np.all(np.asarray(found.qpos) != np.asarray(sims.qpos))
 
 
+@pytest.mark.parametrize("name", ["HalfCheetahSpeed", "HumanoidSpeed"])
+def test_steps_need_no_more_than_what_is_staged(monkeypatch, name):
+    """As on a CUDA device: Warp keeps arrays of its own; only `SET` goes in and only `READ` and the fields come out."""
+    from focops.envs import mjx_warp
+
+    def merged(into: Any, other: Any, names: frozenset[str]) -> Any:
+        choose = lambda path, x, y: y if path[-1].name in names else x
+        return jax.tree_util.tree_map_with_path(choose, into, other)
+
+    def staged(stage: Any, read: frozenset[str]) -> Any:
+        own = None  # of this call in the program
+
+        def call(model: Any, data: Any) -> Any:
+            nonlocal own
+            own = stage(model, merged(data if own is None else own, data, mjx_warp.SET))
+            return merged(data, own, read)
+
+        return call
+
+    env, begin, step = compiled(name, "warp")
+    robot, script = env.task.robot, actions(env.spec.action_size, 6)
+    first = sims = begin()._replace(horizon=jnp.arange(2, 2 + N, dtype=jnp.int32))  # resets on the way
+    expected = []
+    for action in script:
+        sims, out = step(sims, action)
+        expected.append(out)
+
+    fields = frozenset(robot.fields)
+    stepping = staged(jax.jit(mjx_warp.steps(robot.frame_skip, robot.fields)), mjx_warp.READ | fields)
+    placing = staged(jax.jit(mjx_warp.place(robot.fields)), fields)
+    monkeypatch.setattr(mjx_warp, "steps", lambda *_: stepping)
+    monkeypatch.setattr(mjx_warp, "place", lambda *_: placing)
+    data, sims = env.load(first), first
+    for action, known in zip(script, expected, strict=True):
+        data, sims, out = env.step(data, sims, jnp.asarray(action))
+        for key, a, b in zip(out._fields, out, known, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5, err_msg=key)
+    assert env.overflow(data) == 0
+    assert int(jnp.sum(sims.episode)) > N  # some have restarted
+
+
 def test_a_row_is_all_that_there_is_of_a_simulation():
     """Steps in one go, on the same working arrays, are those that each load the rows anew."""
     env, begin, step = compiled("HalfCheetahSpeed", "warp")
