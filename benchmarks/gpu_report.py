@@ -36,17 +36,17 @@ def of_setting(found: dict[str, Any], text: str) -> tuple[np.ndarray, np.ndarray
 
 
 def rows(found: dict[str, Any]) -> list[str]:
-    lines, limit = [], np.nan
+    lines, limit, shape = [], np.nan, f"{found['envs']}, {found.get('base', {}).get('minibatch_size', '')}"
     for text in dict.fromkeys(run["setting"] for run in found["runs"]):
         samples, reward, cost, limit = of_setting(found, text)
         digits = 0 if abs(reward[:, -1].mean()) > 100 else 1
         within = np.mean(cost[:, -1] <= 1.02 * limit)
         ends = f"{interval(reward[:, -1], digits)} | {interval(cost[:, -1], 1)} | {limit:.1f} | {within:.0%}"
-        lines.append(f"| {found['task']} | {text} | {len(reward)} | {samples[-1] / 1e6:.2f}M | {ends} |")
+        lines.append(f"| {found['task']} | {text} | {shape} | {len(reward)} | {samples[-1] / 1e6:.2f}M | {ends} |")
     paper = PAPER.get(found["task"])
     if paper:
         samples = "10M" if "Circle" in found["task"] else "1.02M"
-        lines.append(f"| {found['task']} | *the paper* | 10 | {samples} | {paper[0]} | {paper[1]} | {limit:.1f} | |")
+        lines.append(f"| {found['task']} | *the paper* | | 10 | {samples} | {paper[0]} | {paper[1]} | {limit:.1f} | |")
     return lines
 
 
@@ -64,7 +64,8 @@ def plot(studies: list[dict[str, Any]], file: Path) -> None:
                 mean, error = values[:, seen].mean(0), values[:, seen].std(0, ddof=1) / np.sqrt(len(values))
                 axis.plot(samples[seen], mean, label=text, linewidth=1.2)
                 axis.fill_between(samples[seen], mean - 1.96 * error, mean + 1.96 * error, alpha=0.2)
-        line[0].set_title(f"{found['task']}: return ({seeds} seeds)", fontsize=9)
+        title = f"{found['task']}: return ({seeds} seeds, {found['envs']} environments each)"
+        line[0].set_title(title, fontsize=9)
         line[1].set_title("discounted cost of the last 100 episodes, limit dashed", fontsize=9)
         line[1].axhline(limit, color="black", linestyle="--", linewidth=0.8)
         line[0].legend(fontsize=7)
@@ -79,7 +80,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("results/gpu"))
     options = parser.parse_args()
     studies = [json.loads(file.read_text()) for file in sorted(options.raw.glob("*.json"))]
-    head = ["task", "setting", "seeds", "samples", "reward [95%]", "discounted cost [95%]", "limit", "within 2%"]
+    head = ["task", "setting", "environments, minibatch", "seeds", "samples", "reward [95%]", "discounted cost [95%]"]
+    head += ["limit", "within 2%"]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|", *(line for study in studies for line in rows(study))]
     plot(studies, options.out / "curves.png")
     print("\n".join(lines))
