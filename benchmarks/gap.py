@@ -373,6 +373,7 @@ VARIANTS: dict[str, Variant] = {
     "l2_3e-4": settings(value_l2=3e-4),
     "l2_0": settings(value_l2=0.0),
     "units10": patched(critic_units(10.0)),
+    "units50": patched(critic_units(50.0)),
     "gae0.9": settings(gae=0.9),
     "gae0.97": settings(gae=0.97),
     "gae0.99": settings(gae=0.99),
