@@ -203,11 +203,10 @@ def critic_units(scale: float) -> Patch:
     network's outputs, and Adam gets there slowly."""
 
     def patch() -> None:
-        from focops.core import critics, estimate
+        from focops.core import critics
 
         value = critics.value
-        scaled = lambda params, obs, config: scale * value(params, obs, config)
-        critics.value = estimate.value = scaled
+        critics.value = lambda params, unit, obs, config: scale * value(params, unit, obs, config)
 
     return patch
 
@@ -374,6 +373,8 @@ VARIANTS: dict[str, Variant] = {
     "l2_0": settings(value_l2=0.0),
     "units10": patched(critic_units(10.0)),
     "units50": patched(critic_units(50.0)),
+    "value_units": settings(value_units=1.0),
+    "value_units0.75": settings(value_units=0.75),
     "gae0.9": settings(gae=0.9),
     "gae0.97": settings(gae=0.97),
     "gae0.99": settings(gae=0.99),

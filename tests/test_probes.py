@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from focops.config import default_config
-from focops.core import normalize, policy
+from focops.core import critics, normalize, policy
 from focops.trainer import Trainer
 
 
@@ -36,9 +36,8 @@ def trained(name: str, limits: tuple[float, ...], iterations: int, discount: flo
 
 def values(trainer: Trainer, states: int) -> tuple[np.ndarray, np.ndarray]:
     obs = normalize.apply(trainer.stats, jnp.eye(states))
-    value = trainer.network.apply(trainer.state.critics.value, obs)[:, 0]
-    cost = jax.vmap(lambda p: trainer.network.apply(p, obs)[:, 0])(trainer.state.critics.cost_value)
-    return np.asarray(value), np.asarray(cost[0])
+    value, cost = critics.values(trainer.state.critics, obs, trainer.algo_config)
+    return np.asarray(value), np.asarray(cost)
 
 
 def probabilities(trainer: Trainer) -> np.ndarray:

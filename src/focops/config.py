@@ -175,7 +175,10 @@ def _validate_algo(algo: Any, require: Any) -> None:
     counts = ["epochs", "max_backtracks", "cg_iterations", "value_iterations"]
     ranges: dict[str, tuple[Any, str]] = {name: (lambda x: x > 0, _POSITIVE) for name in positive}
     ranges |= {name: (lambda x: x >= 0, _NOT_NEGATIVE) for name in not_negative}
-    ranges |= {name: (lambda x: 0 <= x <= 1, "in [0, 1]") for name in ("gae", "cost_gae", "scale_free", "cost_fade")}
+    ranges |= {
+        name: (lambda x: 0 <= x <= 1, "in [0, 1]")
+        for name in ("gae", "cost_gae", "scale_free", "cost_fade", "value_units")
+    }
     ranges |= {name: (lambda x: 0 < x < 1, "in (0, 1)") for name in ("discount", "clip", "backtracking")}
     ranges |= {name: (lambda x: x >= 1, "a whole number ≥ 1") for name in counts}
     ranges["level"] = (lambda x: 0 <= x < 1, "in [0, 1)")

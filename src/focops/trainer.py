@@ -25,7 +25,7 @@ from focops.rollout import Collector
 Record = dict[str, Any]
 Arrays = dict[str, np.ndarray]
 
-_NETWORKS = re.compile(r"learner\[0\](\.policy|\.critics\.params)(?=[.\[]|$)|learner\[1\]")
+_NETWORKS = re.compile(r"learner\[0\](\.policy|\.critics\.params|\.critics\.units)(?=[.\[]|$)|learner\[1\]")
 """The names of networks' parameters and of the normaliser among `arrays`."""
 
 

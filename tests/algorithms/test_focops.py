@@ -156,7 +156,7 @@ def test_learning_rates_fall_to_zero_and_the_multipliers_does_not():
     _, _, info, _ = do_update(dataclasses.replace(CONFIG, limits=(0.0, 0.0)))
     state, end, last, _ = do_update(dataclasses.replace(CONFIG, limits=(0.0, 0.0)), progress=jnp.float32(1.0))
     moved = jax.tree.map(
-        lambda a, b: float(jnp.abs(a - b).max()), (end.policy, end.critics.value), (state.policy, state.critics.value)
+        lambda a, b: float(jnp.abs(a - b).max()), (end.policy, end.critics.params), (state.policy, state.critics.params)
     )
     assert max(jax.tree.leaves(moved)) == 0.0
     np.testing.assert_allclose(last.nu, info.nu)

@@ -30,10 +30,10 @@ def test_a_critics_gradient_does_not_see_the_other_critics():
     state = new()
     obs = jax.random.normal(jax.random.key(1), (20, 5))
     target = jax.random.normal(jax.random.key(2), (20, 3))
-    together = jax.jit(jax.grad(critics.losses))(state.params, obs, target, CONFIG)
+    together = jax.jit(jax.grad(critics.losses))(state.params, jnp.ones(3), obs, target, CONFIG)
     one = jax.jit(jax.grad(critics.value_loss))
     for i in range(3):
-        alone = one(jax.tree.map(lambda p, i=i: p[i], state.params), obs, target[:, i], CONFIG)
+        alone = one(jax.tree.map(lambda p, i=i: p[i], state.params), 1.0, obs, target[:, i], CONFIG)
         jax.tree.map(lambda a, b, i=i: np.testing.assert_allclose(a[i], b, atol=1e-6), together, alone)
 
 
@@ -49,10 +49,61 @@ def test_the_reward_critic_and_the_cost_critics_have_rates_of_their_own():
 
 def test_the_penalty_is_on_every_parameter():
     state = new()
-    flat = np.concatenate([np.ravel(p) for p in jax.tree.leaves(state.value)])
+    flat = np.concatenate([np.ravel(p[0]) for p in jax.tree.leaves(state.params)])
     config = base.Config(hidden=(32, 32), value_l2=0.5, limits=(1.0, 2.0))
     obs = jnp.zeros((4, 5))
-    plain = critics.value_loss(state.value, obs, jnp.zeros(4), CONFIG)
+    first = jax.tree.map(lambda p: p[0], state.params)
+    loss = lambda config: critics.value_loss(first, 1.0, obs, jnp.zeros(4), config)
+    np.testing.assert_allclose(loss(config) - loss(CONFIG), 0.5 * (flat**2).sum(), rtol=1e-4)
+
+
+def batch_of(scale):
+    obs, targets = jax.random.normal(jax.random.key(1), (64, 5)), jax.random.normal(jax.random.key(2), (64, 3))
+    return obs, scale * (3.0 + targets)
+
+
+def test_as_published_a_critic_is_its_network():
+    state, (obs, targets) = new(), batch_of(100.0)
+    after = critics.in_units_of(state, targets, CONFIG)
+    np.testing.assert_array_equal(after.units, 1.0)
+    networks = jax.vmap(lambda p: base.network(CONFIG).apply(p, obs)[:, 0])(state.params)
+    for known in (state, after):
+        np.testing.assert_allclose(critics.values(known, obs, CONFIG), networks, atol=1e-7)
+    np.testing.assert_allclose(critics.values(after, obs, CONFIG, first=1), networks[1:], atol=1e-7)
+
+
+def test_units_are_the_targets_root_mean_square_and_follow_it_slowly():
+    config = dataclasses.replace(CONFIG, value_units=1.0)
+    first, later = batch_of(100.0)[1], batch_of(300.0)[1]
+    size = lambda x: np.sqrt(np.mean(np.square(x), 0))
+    state = critics.in_units_of(new(), first, config)
+    np.testing.assert_allclose(state.units, size(first), rtol=1e-5)
+    again = critics.in_units_of(state, later, config)
+    np.testing.assert_allclose(again.units, 0.9 * size(first) + 0.1 * size(later), rtol=1e-5)
+    half = critics.in_units_of(new(), first, dataclasses.replace(CONFIG, value_units=0.5))
+    np.testing.assert_allclose(half.units, np.sqrt(size(first)), rtol=1e-5)
+
+
+def test_a_critic_without_targets_keeps_to_its_network_until_there_are_some():
+    config = dataclasses.replace(CONFIG, value_units=1.0)
+    obs, targets = batch_of(1.0)
+    state = critics.in_units_of(new(), targets.at[:, 2].set(0.0), config)
+    np.testing.assert_array_equal(state.scale[2], 1.0)
+    assert np.isfinite(critics.values(state, obs, config)).all()
     np.testing.assert_allclose(
-        critics.value_loss(state.value, obs, jnp.zeros(4), config) - plain, 0.5 * (flat**2).sum(), rtol=1e-4
+        critics.in_units_of(state, targets, config).units[2], np.sqrt(np.mean(targets[:, 2] ** 2))
     )
+
+
+def test_in_units_of_their_targets_critics_learn_alike_whatever_money_is_counted_in():
+    config = dataclasses.replace(CONFIG, value_units=1.0)
+    fit = jax.jit(critics.fit, static_argnums=5)
+
+    def fitted(scale, config):
+        obs, targets = batch_of(scale)
+        state = fit(critics.in_units_of(new(), targets, config), obs, targets[:, 0], targets[:, 1:], 1.0, 100, config)
+        reward, costs = critics.errors(state, obs, targets[:, 0], targets[:, 1:], config)
+        return np.array([reward, *costs]) / scale**2
+
+    np.testing.assert_allclose(fitted(1000.0, config), fitted(1.0, config), rtol=1e-3)
+    assert (fitted(1000.0, CONFIG) > 4 * fitted(1000.0, config)).all()  # a network of small numbers has far to go

@@ -79,7 +79,7 @@ def init(key: Key[Array, ""], spec: Spec, config: Config) -> State:
 
 def update(key: Key[Array, ""], state: State, rollout: Rollout, config: Config) -> tuple[State, Info]:
     limits, discounts = jnp.array(config.limits), jnp.array(config.cost_discounts)
-    value = values(state.critics.cost_value, rollout.obs, config)
+    value = values(state.critics, rollout.obs, config, first=1)
     critics, batch, cost = estimate(state.critics, state.policy, rollout, config)
     memory, paid = tail.pay(state.memory, rollout, discounts, critics.cost_return.time_limit)
     risk = tail.risk(memory, config.level)

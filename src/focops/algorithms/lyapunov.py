@@ -3,7 +3,7 @@
 | here                 | paper                | where                                                          |
 |----------------------|----------------------|----------------------------------------------------------------|
 | slack                | ε̃                    | (1 − γ)(d_0 − D_{π_B}(x_0)), here summed over an episode       |
-| critics.cost_value   | L, up to a constant  | L_{π_B}(x) = D_{π_B}(x) + ε̃/(1 − γ)                            |
+| critics.values[1:]   | L, up to a constant  | L_{π_B}(x) = D_{π_B}(x) + ε̃/(1 − γ)                            |
 | b                    | ∇_θ ∫π_θ Q_L         | at π_B = π_k; Â_C is Q_L up to what depends on x alone         |
 | free                 | θ − θ_B              | of the unconstrained policy gradient (PPO: their SPPO)         |
 | trust_region.project | θ-projection         | nearest parameters, in the L2 norm, that meet the constraint   |

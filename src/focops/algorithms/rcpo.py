@@ -3,7 +3,7 @@
 | here                 | paper          | where                                                                |
 |----------------------|----------------|----------------------------------------------------------------------|
 | penalised            | r̂(λ, s, a)     | penalised reward r − λ·c                                             |
-| critics.value        | V̂(λ, s)        | one critic, of the penalised reward                                  |
+| critics.values[0]    | V̂(λ, s)        | one critic, of the penalised reward                                  |
 | nu                   | λ              | Γ_λ[λ + η_1 (J_C − α)]                                               |
 | nu_rate, policy_rate | η_1, η_2       | three time scales: the multiplier is the slowest                     |
 | limits, cost_return  | α, J_C         |                                                                      |

@@ -20,6 +20,9 @@ class Config:
     """β: GAE parameter of the reward, in [0, 1]."""
     cost_gae: float = 0.95
     """β_C: GAE parameter of the costs, in [0, 1]."""
+    value_units: float = 0.0
+    """How far critics count in units of their targets: V = (targets' root mean square)^this · network. 0, as published,
+    lets a network of small numbers take long to reach values of hundreds. In [0, 1]."""
     value_l2: float = 3e-3
     """L2 coefficient on all parameters of the critics. ≥ 0."""
     init_log_std: float = -0.5

@@ -11,6 +11,9 @@ from focops.core.base import Config, network
 from focops.core.spec import Spec
 from focops.core.types import Params
 
+PACE = 0.1
+"""Share of the way to a batch's own units: they may not jump, since every value jumps with them."""
+
 
 class Critics(NamedTuple):
     """What is learned about the current policy, and what learning it remembers."""
@@ -18,44 +21,59 @@ class Critics(NamedTuple):
     params: Params
     """1 + m networks, the reward's first, stacked along each leaf's first axis; evaluated and fitted as one."""
     adam: Any
+    units: Float[Array, "k"]
+    """V(s) = unit · network(s) for each of the k = 1 + m; 0 before the first batch of targets (counts as 1)."""
     cost_return: cost_return.State
 
     @property
-    def value(self) -> Params:
-        return jax.tree.map(lambda p: p[0], self.params)
-
-    @property
-    def cost_value(self) -> Params:
-        """m critics, stacked along each leaf's first axis."""
-        return jax.tree.map(lambda p: p[1:], self.params)
+    def scale(self) -> Float[Array, "k"]:
+        return jnp.where(self.units > 0, self.units, 1.0)
 
 
 def init(value_key: Key[Array, ""], cost_key: Key[Array, ""], spec: Spec, config: Config) -> Critics:
     net, m = network(config), len(spec.constraints)
     keys = jnp.concatenate([value_key[None], jax.random.split(cost_key, m)])
     params = jax.vmap(lambda k: net.init(k, spec.obs_size, 1))(keys)
-    return Critics(params, sgd.ADAM.init(params), cost_return.init(m, spec.obs_size, spec.time_limit))
+    return Critics(params, sgd.ADAM.init(params), jnp.zeros(1 + m), cost_return.init(m, spec.obs_size, spec.time_limit))
 
 
-def value(params: Params, obs: Float[Array, "*batch O"], config: Config) -> Float[Array, "*batch"]:
+def value(
+    params: Params, unit: Float[Array, ""] | float, obs: Float[Array, "*batch O"], config: Config
+) -> Float[Array, "*batch"]:
     """V_φ(s) of one critic."""
-    return network(config).apply(params, obs)[..., 0]
+    return unit * network(config).apply(params, obs)[..., 0]
 
 
-def values(params: Params, obs: Float[Array, "*batch O"], config: Config) -> Float[Array, "k *batch"]:
-    """V(s) of each of k stacked critics."""
-    return jax.vmap(lambda p: value(p, obs, config))(params)
+def values(critics: Critics, obs: Float[Array, "*batch O"], config: Config, first: int = 0) -> Float[Array, "k *batch"]:
+    """V(s) of each critic: the reward's and the costs', or with `first` = 1 the costs' alone."""
+    chosen = jax.tree.map(lambda x: x[first:], (critics.params, critics.scale))
+    return jax.vmap(lambda p, unit: value(p, unit, obs, config))(*chosen)
 
 
-def value_loss(params: Params, obs: Float[Array, "N O"], target: Float[Array, "N"], config: Config) -> Float[Array, ""]:
+def in_units_of(critics: Critics, targets: Float[Array, "N k"], config: Config) -> Critics:
+    """Move the units towards what a batch's targets ask for, `PACE` of the way, at first all of it."""
+    asked = jnp.sqrt(jnp.mean(targets**2, 0)) ** config.value_units
+    known = critics.units > 0
+    return critics._replace(units=jnp.where(known, critics.units + PACE * (asked - critics.units), asked))
+
+
+def value_loss(
+    params: Params,
+    unit: Float[Array, ""] | float,
+    obs: Float[Array, "N O"],
+    target: Float[Array, "N"],
+    config: Config,
+) -> Float[Array, ""]:
     """Mean squared error plus the L2 penalty."""
-    error = value(params, obs, config) - target
+    error = value(params, unit, obs, config) - target
     return jnp.mean(error**2) + config.value_l2 * sum(jnp.sum(p**2) for p in jax.tree.leaves(params))
 
 
-def losses(params: Params, obs: Float[Array, "N O"], targets: Float[Array, "N k"], config: Config) -> Float[Array, ""]:
+def losses(
+    params: Params, units: Float[Array, "k"], obs: Float[Array, "N O"], targets: Float[Array, "N k"], config: Config
+) -> Float[Array, ""]:
     """The losses of k stacked critics, summed; each sees only the gradient of its own."""
-    return jnp.sum(jax.vmap(lambda p, y: value_loss(p, obs, y, config), (0, 1))(params, targets))
+    return jnp.sum(jax.vmap(lambda p, u, y: value_loss(p, u, obs, y, config), (0, 0, 1))(params, units, targets))
 
 
 def step(
@@ -68,7 +86,7 @@ def step(
 ) -> Critics:
     """One Adam step of every critic on its own loss; `annealed` scales the learning rates."""
     targets = jnp.concatenate([target[:, None], cost_target], 1)
-    gradient = jax.grad(losses)(critics.params, obs, targets, config)
+    gradient = jax.grad(losses)(critics.params, critics.scale, obs, targets, config)
     costs = jnp.arange(targets.shape[1]) > 0
     rates = annealed * jnp.where(costs, config.cost_value_rate, config.value_rate)
     params, adam = sgd.descend(critics.params, critics.adam, gradient, rates)
@@ -97,7 +115,7 @@ def errors(
     config: Config,
 ) -> tuple[Float[Array, ""], Float[Array, "m"]]:
     """Mean squared errors of the reward critic and of each cost critic."""
-    found = values(critics.params, obs, config)
+    found = values(critics, obs, config)
     return (
         jnp.mean((found[0] - target) ** 2),
         jnp.mean((found[1:] - cost_target.T) ** 2, -1),

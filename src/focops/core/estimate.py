@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, Int
 from focops.core import cost_return, policy
 from focops.core.advantages import gae, standardize
 from focops.core.base import Config, network
-from focops.core.critics import Critics, values
+from focops.core.critics import Critics, in_units_of, values
 from focops.core.distributions import Distribution
 from focops.core.types import Params, Rollout
 
@@ -42,8 +42,8 @@ def estimate(critics: Critics, theta: Params, rollout: Rollout, config: Config) 
     over = rollout.terminated if config.bootstrap_time_limit else rollout.terminated | rollout.truncated
     ended = rollout.terminated | rollout.truncated
 
-    v, v_c = _apart(values(critics.params, rollout.obs, config))
-    next_v, next_v_c = _apart(values(critics.params, rollout.next_obs, config))
+    v, v_c = _apart(values(critics, rollout.obs, config))
+    next_v, next_v_c = _apart(values(critics, rollout.next_obs, config))
     advantage = gae(rollout.reward, v, next_v, ~over, ended, config.discount, config.gae)
     # an undiscounted sum is finite only because the time limit ends it
     over_i = over | (rollout.truncated & (discounts == 1.0)[:, None, None])
@@ -52,7 +52,7 @@ def estimate(critics: Critics, theta: Params, rollout: Rollout, config: Config) 
     )
 
     estimator = cost_return.remember_starts(critics.cost_return, rollout)
-    start_v_c = values(critics.cost_value, estimator.starts, config)
+    start_v_c = values(critics, estimator.starts, config, first=1)
     estimator, j_c = cost_return.estimate(estimator, rollout, v_c, next_v_c, start_v_c, discounts)
     if config.cost_estimator == "episodes":
         published, finished = cost_return.of_finished_episodes(rollout, discounts, estimator.time_limit)
@@ -72,6 +72,7 @@ def estimate(critics: Critics, theta: Params, rollout: Rollout, config: Config) 
         target=flat(advantage + v),
         cost_target=jax.vmap(flat, out_axes=-1)(cost_advantage + v_c),
     )  # fmt: skip
+    critics = in_units_of(critics, jnp.concatenate([batch.target[:, None], batch.cost_target], 1), config)
     return critics._replace(cost_return=estimator), batch, CostEstimate(j_c, worth)
 
 
