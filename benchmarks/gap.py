@@ -369,6 +369,7 @@ VARIANTS: dict[str, Variant] = {
     # critics and advantages
     "critics_go_on": patched(tuning(critics_go_on=True)),
     "v_rate1e-3": settings(value_rate=1e-3, cost_value_rate=1e-3),
+    "v_rate3e-4": settings(value_rate=3e-4, cost_value_rate=3e-4),
     "l2_3e-4": settings(value_l2=3e-4),
     "l2_0": settings(value_l2=0.0),
     "units10": patched(critic_units(10.0)),
