@@ -36,7 +36,7 @@ class TrainConfig:
     """One of `focops tasks`, or any Gymnasium id (`CartPole-v1`, `module:Id-v0`) whose steps carry a cost."""
     preset: Preset = "fast"
     """fast: parallel environments, J_C by age, damped multipliers, the future valued beyond a time limit; for FOCOPS
-    also faster critics and larger minibatches. paper: one environment, fresh episodes each batch, J_C of the episodes
+    also faster critics and other minibatches. paper: one environment, fresh episodes each batch, J_C of the episodes
     that ended, a time limit is an end, as published."""
     backend: Backend = "cpu"
     """cpu: MuJoCo or Gymnasium on the host, each run a process. mjx: our tasks on an accelerator, all runs one program
