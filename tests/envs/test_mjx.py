@@ -7,6 +7,8 @@ and after 100 only averages can be compared. Tolerances leave a factor of ten.
 """
 
 import functools
+import subprocess
+import sys
 from typing import Any
 
 import jax
@@ -396,3 +398,17 @@ def test_contacts_that_find_no_room_are_noticed(monkeypatch, room):
 
     assert overflow(sims) == 0  # in the air
     assert overflow(sims._replace(qpos=sims.qpos.at[:, 1].add(-0.1))) > N / 2  # both feet in the floor
+
+
+def test_warp_says_nothing_of_its_kernels():
+    """They are a hundred lines, between a run's own."""
+    program = """
+import jax, jax.numpy as jnp
+from focops.envs.mjx import MjxTask
+from focops.envs.tasks import find
+env = MjxTask(find("HopperSpeed"), impl="warp")
+sims = jax.jit(lambda: env.begin(jnp.zeros((1, 2), jnp.uint32), jnp.arange(1), 1))()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "Warp 1" not in done.stdout + done.stderr
+    assert "Module" not in done.stdout + done.stderr

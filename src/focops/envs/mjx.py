@@ -95,7 +95,7 @@ class MjxTask:
         if self.impl == "warp":
             import warp
 
-            warp.config.quiet = True  # else it prints a line for each of a hundred kernels
+            warp.config.log_level = warp.LOG_WARNING  # else it prints a line for each of a hundred kernels
         self.model = model = for_mjx(load(task.robot))
         self._mjx: Any = None if task.robot.move else put_model(model, self.impl, several_devices)
         self._blank: Any = None
