@@ -28,6 +28,7 @@ from focops.core.types import Rollout
 from focops.errors import RunError, UsageError
 from focops.fleet import Fleet, program_of
 from focops.fleet import book as on_device
+from focops.fleet.devices import CUDA_OPTIONS
 from focops.rollout import RECENT, EpisodeBook
 from focops.runs import checkpoint
 from tests.resume.tiny import OURS, Disk, metrics, results, tiny
@@ -628,3 +629,11 @@ def test_several_devices_share_the_runs():
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout == "done\n"
+
+
+def test_xla_knows_the_options_for_cuda():
+    """It checks their names and values for whatever device; that they help is for a GPU to show."""
+    add = lambda options: jax.jit(lambda x: x + 1, compiler_options=options)(1.0)
+    assert add(CUDA_OPTIONS) == 2
+    with pytest.raises(Exception, match="NOSUCH"):
+        add(CUDA_OPTIONS | {"xla_gpu_enable_command_buffer": "FUSION,NOSUCH"})

@@ -9,8 +9,13 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 RUNS = PartitionSpec("runs")
 """Of arrays [R, ...]."""
-CUDA_OPTIONS = {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT"}
-"""An update is some fifty small kernels after one another; those of the policy and of the critics can run at once."""
+CUDA_OPTIONS: dict[str, bool | str] = {
+    "xla_gpu_command_buffer_scheduling_mode": "CONCURRENT",
+    "xla_gpu_enable_command_buffer": "FUSION,CUBLAS,CUBLASLT,CUDNN,CUSTOM_CALL,DYNAMIC_SLICE_FUSION,CONDITIONAL,WHILE",
+    "xla_gpu_command_buffer_unroll_loops": True,
+}
+"""An update is some fifty small kernels after one another, in CUDA graphs. Those of the policy and of the critics can
+run at once, and with WHILE (the rest is XLA's default) an epoch is one graph, not one for each minibatch."""
 
 
 class Devices:
