@@ -18,7 +18,7 @@ BACKENDS: tuple[Backend, ...] = ("cpu", "mjx")
 DEFAULT_TASK = "HalfCheetahSpeed-v0"
 
 
-_FAST_FOCOPS = {"scale_free": 0.5, "value_rate": 1e-3, "cost_value_rate": 1e-3}
+_FAST_FOCOPS = {"scale_free": 0.5, "value_units": 1.0, "std_units": 1.0}
 """For tasks that we do not know: small problems whose optimum is known settle at it (tests/test_probes.py)."""
 _FAST_FOCOPS_OURS = _FAST_FOCOPS | {"scale_free": 1.0, "nu_lead": 2.0}
 """For our tasks: more reward at the limit, by 32 seeds of each (results/gap.md); small problems would swing."""
@@ -36,8 +36,8 @@ class TrainConfig:
     """One of `focops tasks`, or any Gymnasium id (`CartPole-v1`, `module:Id-v0`) whose steps carry a cost."""
     preset: Preset = "fast"
     """fast: parallel environments, J_C by age, damped multipliers, the future valued beyond a time limit; for FOCOPS
-    also faster critics and other minibatches. paper: one environment, fresh episodes each batch, J_C of the episodes
-    that ended, a time limit is an end, as published."""
+    also critics in units of their targets, noise in units of the actions and other minibatches. paper: one
+    environment, fresh episodes each batch, J_C of the episodes that ended, a time limit is an end, as published."""
     backend: Backend = "cpu"
     """cpu: MuJoCo or Gymnasium on the host, each run a process. mjx: our tasks on an accelerator, all runs one program
     (needs `focops[gpu]`)."""
@@ -177,7 +177,7 @@ def _validate_algo(algo: Any, require: Any) -> None:
     ranges |= {name: (lambda x: x >= 0, _NOT_NEGATIVE) for name in not_negative}
     ranges |= {
         name: (lambda x: 0 <= x <= 1, "in [0, 1]")
-        for name in ("gae", "cost_gae", "scale_free", "cost_fade", "value_units")
+        for name in ("gae", "cost_gae", "scale_free", "cost_fade", "value_units", "std_units")
     }
     ranges |= {name: (lambda x: 0 < x < 1, "in (0, 1)") for name in ("discount", "clip", "backtracking")}
     ranges |= {name: (lambda x: x >= 1, "a whole number ≥ 1") for name in counts}

@@ -27,6 +27,9 @@ class Config:
     """L2 coefficient on all parameters of the critics. ≥ 0."""
     init_log_std: float = -0.5
     """log σ at the start (continuous actions)."""
+    std_units: float = 0.0
+    """How far σ starts in units of the actions: σ = e^init_log_std · (half an action's range)^this. 0, as published, is
+    the same σ for all; 1 the same share of what each action can do. In [0, 1]."""
     hidden: tuple[int, ...] = static((64, 64))
     """Widths of the tanh layers of the policy and of each critic."""
     bootstrap_time_limit: bool = static(True)

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Key
 
 from focops.core.distributions import Categorical, DiagonalGaussian, Distribution
@@ -21,13 +22,30 @@ class CategoricalParams(NamedTuple):
 
 
 PolicyParams = GaussianParams | CategoricalParams
+NO_BOUND = 1e3
+"""Wider than this, an action's range says nothing about its scale."""
 
 
-def init(key: Key[Array, ""], network: Network, spec: Spec, init_log_std: Float[Array, ""] | float) -> PolicyParams:
+def init(
+    key: Key[Array, ""],
+    network: Network,
+    spec: Spec,
+    init_log_std: Float[Array, ""] | float,
+    std_units: Float[Array, ""] | float = 0.0,
+) -> PolicyParams:
+    """A new network; σ = e^init_log_std · (half the action's range)^std_units."""
     params = network.init(key, spec.obs_size, spec.action_size)
     if spec.discrete:
         return CategoricalParams(params)
-    return GaussianParams(params, jnp.full(spec.action_size, init_log_std, jnp.float32))
+    return GaussianParams(params, init_log_std + std_units * jnp.asarray(np.log(half_range(spec)), jnp.float32))
+
+
+def half_range(spec: Spec) -> Float[np.ndarray, "A"]:
+    """Half of what each continuous action ranges over; 1 where that is nothing, or everything."""
+    if spec.action_low is None or spec.action_high is None:
+        return np.ones(spec.action_size)
+    half = (np.array(spec.action_high, np.float64) - np.array(spec.action_low, np.float64)) / 2
+    return np.where((half > 0) & (half <= NO_BOUND), half, 1.0)
 
 
 def distribution(network: Network, params: PolicyParams, obs: Float[Array, "*batch O"]) -> Distribution:

@@ -76,7 +76,7 @@ class Local(NamedTuple):
 
 def init(key: Key[Array, ""], spec: Spec, config: Config, nu: Float[Array, ""] | float = 0.0) -> State:
     policy_key, value_key, cost_key = jax.random.split(key, 3)
-    theta = policy.init(policy_key, network(config), spec, config.init_log_std)
+    theta = policy.init(policy_key, network(config), spec, config.init_log_std, config.std_units)
     return State(
         theta, critics.init(value_key, cost_key, spec, config), jnp.full(len(spec.constraints), nu, jnp.float32)
     )
