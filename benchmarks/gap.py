@@ -328,6 +328,7 @@ VARIANTS: dict[str, Variant] = {
     "std0": settings(init_log_std=0.0),
     "std-1": settings(init_log_std=-1.0),
     "std-1.5": settings(init_log_std=-1.5),
+    "std-2": settings(init_log_std=-2.0),
     "std_rate3": patched(tuning(std_rate=3.0)),
     "std_rate10": patched(tuning(std_rate=10.0)),
     "std_price": patched(tuning(entropy=-0.003)),
@@ -386,6 +387,7 @@ VARIANTS: dict[str, Variant] = {
     "discount0.98": settings(discount=0.98),
     "discount0.995": settings(discount=0.995),
     "discount0.999": settings(discount=0.999),
+    "discount0.9999": settings(discount=0.9999),
     # multiplier
     "aged": patched(aged_cost()),
     "aged0.3": patched(aged_cost(0.3)),

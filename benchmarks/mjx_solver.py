@@ -1,6 +1,8 @@
 """What the constraint solver's limits cost and buy on MJX: rate, iterations used, and error against MuJoCo on the CPU.
 
-    python benchmarks/mjx_solver.py [TASK ...] [--sims 16384] [--limits 100x50,20x20,8x10,4x8]
+    python benchmarks/mjx_solver.py [TASK ...] [--sims 16384] [--limits 100x50,20x20,8x10,4x8,100x50floor]
+
+"floor" after the limits: the robot touches the floor only, never itself.
 
 Errors are of joint velocities after one control step from the same states with the same actions (states of episodes
 with random actions, MuJoCo in float64 on the CPU being the truth), relative to their deviation in each joint.
@@ -11,6 +13,7 @@ import time
 
 import jax
 import jax.numpy as jnp
+import mujoco
 import numpy as np
 
 from focops.envs.mjx import MjxTask, Simulations
@@ -23,7 +26,10 @@ STEPS, SCALE = 20, 0.6
 
 def with_limits(task: Task, limits: str) -> MjxTask:
     env = MjxTask(task)
-    iterations, _, searches = limits.partition("x")
+    numbers = limits.removesuffix("floor")
+    if numbers != limits:
+        env.model.geom_conaffinity[env.model.geom_type != mujoco.mjtGeom.mjGEOM_PLANE] = 0
+    iterations, _, searches = numbers.partition("x")
     env.model.opt.iterations, env.model.opt.ls_iterations = int(iterations), int(searches)
     env._mjx = put_model(env.model, env.impl)
     return env
