@@ -370,6 +370,7 @@ VARIANTS: dict[str, Variant] = {
     # critics and advantages
     "critics_go_on": patched(tuning(critics_go_on=True)),
     "v_rate1e-3": settings(value_rate=1e-3, cost_value_rate=1e-3),
+    "c_rate1e-3": settings(cost_value_rate=1e-3),
     "v_rate3e-4": settings(value_rate=3e-4, cost_value_rate=3e-4),
     "l2_3e-4": settings(value_l2=3e-4),
     "l2_0": settings(value_l2=0.0),
@@ -410,6 +411,8 @@ VARIANTS: dict[str, Variant] = {
     "envs8": settings(num_envs=8),
     "envs16": settings(num_envs=16),
     "envs64": settings(num_envs=64),
+    "envs128": settings(num_envs=128),
+    "envs256": settings(num_envs=256),
     "batch1024": settings(batch_size=1024),
     "batch4096": settings(batch_size=4096),
     "no_bootstrap": settings(bootstrap_time_limit=False),

@@ -3,12 +3,13 @@
     python benchmarks/gpu_evidence.py HalfCheetahSpeed --seeds 32 --envs 64 --steps 1M \
         --setting base --setting scale_free=1 --setting scale_free=1,nu_lead=2 --out results/gpu/raw
 
-One JSON file per task: what `base` was, and per run the curve (every 10th iteration), the end's means over the last 100
+One JSON file (gzip) per task: what `base` was, and per run the curve (every 10th iteration), the end's means over the last 100
 episodes, and the rate. No run directories: this is evidence about learning, not a set of runs to go on with.
 """
 
 import argparse
 import dataclasses
+import gzip
 import json
 import time
 from pathlib import Path
@@ -89,7 +90,8 @@ def study(name: str, options: argparse.Namespace) -> dict[str, Any]:
 
 def write(found: dict[str, Any], options: argparse.Namespace) -> None:
     tag = f"-{options.tag}" if options.tag else ""
-    (options.out / f"{found['task']}-{found['algorithm']}{tag}.json").write_text(json.dumps(found))
+    with gzip.open(options.out / f"{found['task']}-{found['algorithm']}{tag}.json.gz", "wt") as file:
+        json.dump(found, file)
 
 
 def column(ends: list[dict[str, Any]], key: str) -> np.ndarray:

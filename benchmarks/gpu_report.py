@@ -6,6 +6,7 @@ Intervals are 95%, bootstrapped over seeds (SciPy). PAPER holds the FOCOPS paper
 """
 
 import argparse
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -79,7 +80,7 @@ def main() -> None:
     parser.add_argument("raw", type=Path)
     parser.add_argument("--out", type=Path, default=Path("results/gpu"))
     options = parser.parse_args()
-    studies = [json.loads(file.read_text()) for file in sorted(options.raw.glob("*.json"))]
+    studies = [json.loads(gzip.decompress(file.read_bytes())) for file in sorted(options.raw.glob("*.json.gz"))]
     head = ["task", "setting", "environments, minibatch", "seeds", "samples", "reward [95%]", "discounted cost [95%]"]
     head += ["limit", "within 2%"]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|", *(line for study in studies for line in rows(study))]
