@@ -370,6 +370,7 @@ VARIANTS: dict[str, Variant] = {
     # critics and advantages
     "critics_go_on": patched(tuning(critics_go_on=True)),
     "v_rate1e-3": settings(value_rate=1e-3, cost_value_rate=1e-3),
+    "v_rate1e-4": settings(value_rate=1e-4, cost_value_rate=1e-4),
     "c_rate1e-3": settings(cost_value_rate=1e-3),
     "v_rate3e-4": settings(value_rate=3e-4, cost_value_rate=3e-4),
     "l2_3e-4": settings(value_l2=3e-4),
