@@ -3,8 +3,8 @@
     python benchmarks/gpu_evidence.py HalfCheetahSpeed --seeds 32 --envs 64 --steps 1M \
         --setting base --setting scale_free=1 --setting scale_free=1,nu_lead=2 --out results/gpu/raw
 
-One JSON file (gzip) per task: what `base` was, and per run the curve (every 10th iteration), the end's means over the last 100
-episodes, and the rate. No run directories: this is evidence about learning, not a set of runs to go on with.
+One JSON file (gzip) per task: what `base` was, and per run the curve (every 10th iteration), the end's means over the
+last 100 episodes, and the rate. No run directories: this is evidence about learning, not a set of runs to go on with.
 """
 
 import argparse
