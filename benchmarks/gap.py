@@ -378,7 +378,6 @@ VARIANTS: dict[str, Variant] = {
     "units10": patched(critic_units(10.0)),
     "units50": patched(critic_units(50.0)),
     "value_units": settings(value_units=1.0),
-    "value_units0.75": settings(value_units=0.75),
     "gae0.9": settings(gae=0.9),
     "gae0.97": settings(gae=0.97),
     "gae0.99": settings(gae=0.99),
