@@ -92,6 +92,7 @@ def test_nothing_ended_yet_is_a_dash_and_judged_by_the_estimate() -> None:
 def test_the_first_iteration_does_not_spoil_the_rate() -> None:
     pace = Pace()
     pace.update(record(1, samples_per_second=10.0))
+    assert pace.left(record(1)) is None
     pace.update(record(2, samples_per_second=1000.0))
     assert pace.left(record(2)) == pytest.approx((20480 - 2 * 2048) / 1000)
 

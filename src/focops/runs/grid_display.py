@@ -39,9 +39,9 @@ class GridLines:
     def update(self) -> None: ...
 
     def ended(self, job: Any) -> None:
-        record, pace = job.record, Pace()
-        pace.update(record or {})
-        print(f"{job.state:<8} {job.name}  {line(record, pace) if record else job.error}", flush=True)
+        record = job.record
+        said = line(record, Pace(record.get("samples_per_second"))) if record else job.error
+        print(f"{job.state:<8} {job.name}  {said}", flush=True)
 
 
 class GridTable(GridLines):

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from focops.runs.grid_display import cost_against_limit
-from focops.runs.progress import PLAIN_SECONDS, ManyDisplay, Record, clock, constraint_names, count, number
+from focops.runs.progress import PLAIN_SECONDS, ManyDisplay, Pace, Record, clock, constraint_names, count, number
 
 ROWS = 12
 """Runs that have a row of their own."""
@@ -34,7 +34,7 @@ class ProgramLines:
     def __init__(self, which: str, stream: TextIO, every_s: float) -> None:
         self._which, self._stream, self._every = which, stream, every_s
         self._records: dict[str, Record] = {}
-        self._printed = -np.inf
+        self._printed, self._pace = -np.inf, Pace()
         self._title, self._names = "", list[str]()
         self._began = time.monotonic()
 
@@ -46,6 +46,7 @@ class ProgramLines:
 
     def update(self, records: Sequence[Record | None]) -> None:
         self._records = {name: r for name, r in zip(self._names, records, strict=True) if r is not None}
+        self._pace.update(next(iter(self._records.values()), {}))  # all have the same rate
         if self._records and time.monotonic() - self._printed >= self._every:
             self._print()
 
@@ -57,7 +58,7 @@ class ProgramLines:
         print(self._title, file=self._stream, flush=True)
 
     def _print(self) -> None:
-        print(overview(list(self._records.values())).plain, file=self._stream, flush=True)
+        print(overview(list(self._records.values()), self._pace).plain, file=self._stream, flush=True)
         self._records, self._printed = {}, time.monotonic()
 
 
@@ -85,7 +86,7 @@ class ProgramTable(ProgramLines):
         records = list(self._records.values())
         bar = Table.grid(expand=True)  # a bar on its own does not end its line
         bar.add_row(ProgressBar(total=records[0]["steps"], completed=records[0]["samples"]))
-        return Group(head, bar, overview(records), rows(self._records))
+        return Group(head, bar, overview(records, self._pace), rows(self._records))
 
 
 def title(which: str, configs: Sequence[Any]) -> str:
@@ -95,15 +96,13 @@ def title(which: str, configs: Sequence[Any]) -> str:
     )
 
 
-def overview(records: Sequence[Record]) -> Text:
+def overview(records: Sequence[Record], pace: Pace) -> Text:
     """All runs of an iteration in one line: how far, how fast, mean return, costs against limits, runs beyond them."""
     first = records[0]
-    rate = sum(record["samples_per_second"] for record in records)
-    left = (first["steps"] - first["samples"]) / (rate / len(records))
     parts = [
         f"{count(first['samples'])}/{count(first['steps'])} each",
-        f"{count(rate)}/s",
-        f"left {clock(left)}",
+        f"{count(pace.rate and pace.rate * len(records))}/s",
+        f"left {clock(pace.left(first))}",
         f"return {spread([record['return_mean'] for record in records])}",
     ]
     for name in constraint_names(first):

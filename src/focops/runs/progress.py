@@ -154,16 +154,15 @@ class LiveDisplay:
 class Pace:
     """A smoothed rate, and the time that is left at it."""
 
-    def __init__(self) -> None:
-        self.rate: float | None = None
-        self._seen = 0
+    def __init__(self, rate: float | None = None) -> None:
+        self.rate = rate
+        self._compiled = False
 
     def update(self, record: Record) -> None:
         rate = record.get("samples_per_second")
-        if rate:
-            self._seen += 1
-            # the first iteration compiles: it says nothing about the others
-            self.rate = rate if self.rate is None or self._seen <= 2 else self.rate + _SMOOTHING * (rate - self.rate)
+        if rate and self._compiled:  # the first iteration compiles: it says nothing about the others
+            self.rate = rate if self.rate is None else self.rate + _SMOOTHING * (rate - self.rate)
+        self._compiled |= bool(rate)
 
     def left(self, record: Record) -> float | None:
         return (record["steps"] - record["samples"]) / self.rate if self.rate else None
