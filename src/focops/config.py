@@ -20,8 +20,9 @@ DEFAULT_TASK = "HalfCheetahSpeed-v0"
 
 _FAST_FOCOPS = {"scale_free": 0.5, "value_units": 1.0, "std_units": 1.0}
 """For tasks that we do not know: small problems whose optimum is known settle at it (tests/test_probes.py)."""
-_FAST_FOCOPS_OURS = _FAST_FOCOPS | {"scale_free": 1.0, "nu_lead": 2.0}
-"""For our tasks: more reward at the limit, by 32 seeds of each (results/gap.md); small problems would swing."""
+_FAST_FOCOPS_CIRCLE = _FAST_FOCOPS | {"scale_free": 1.0}
+_FAST_FOCOPS_SPEED = _FAST_FOCOPS_CIRCLE | {"nu_lead": 2.0, "nu_anneal": 1.0}
+"""For our tasks: more reward at the limit, by many seeds of each (results/gap.md); small problems would swing."""
 
 
 @dataclass(frozen=True)
@@ -90,24 +91,25 @@ def default_config(
     algo = ALGORITHMS[algorithm].Config()
     config = TrainConfig(algo=algo, algorithm=algorithm, task=task, preset=preset)
     found = tasks.find(task)
+    circle = found is not None and found.name.startswith(("AntCircle", "HumanoidCircle", "PointCircle"))
     if found is not None:
         config = dataclasses.replace(config, task=found.name)
-        if found.name.startswith(("AntCircle", "HumanoidCircle", "PointCircle")):
-            circle = _replace_present(algo, temperature=1.0, discount=0.995, minibatch_size=1000)
-            if algorithm == "focops":
-                circle = dataclasses.replace(circle, trust_region=0.04)
-            config = dataclasses.replace(config, algo=circle, steps=10_000_000, batch_size=50_000, num_envs=40)
+    if circle:
+        algo = _replace_present(algo, temperature=1.0, discount=0.995, minibatch_size=1000)
+        if algorithm == "focops":
+            algo = dataclasses.replace(algo, trust_region=0.04)
+        config = dataclasses.replace(config, algo=algo, steps=10_000_000, batch_size=50_000, num_envs=40)
     config = dataclasses.replace(config, backend=backend)
     if preset == "fast":
         if backend == "mjx":  # a step takes as long with many simulations as with few
-            config = dataclasses.replace(config, num_envs=64 if config.batch_size < 50_000 else 1000)
-        algo = _replace_present(config.algo, nu_lead=5.0)
+            config = dataclasses.replace(config, num_envs=1000 if circle else 64)
+        algo = _replace_present(algo, nu_lead=5.0)
         if algorithm == "focops":
-            minibatch = 128 if config.batch_size < 50_000 else 250
-            tuned = _FAST_FOCOPS if found is None else _FAST_FOCOPS_OURS
-            algo = dataclasses.replace(algo, minibatch_size=minibatch, **tuned)
+            ours = _FAST_FOCOPS_CIRCLE if circle else _FAST_FOCOPS_SPEED
+            tuned = _FAST_FOCOPS if found is None else ours
+            algo = dataclasses.replace(algo, minibatch_size=250 if circle else 128, **tuned)
         return dataclasses.replace(config, algo=algo)
-    published = dataclasses.replace(config.algo, bootstrap_time_limit=False, cost_estimator="episodes")
+    published = dataclasses.replace(algo, bootstrap_time_limit=False, cost_estimator="episodes")
     return dataclasses.replace(config, num_envs=1, fresh_episodes=True, algo=published)
 
 
@@ -177,7 +179,7 @@ def _validate_algo(algo: Any, require: Any) -> None:
     ranges |= {name: (lambda x: x >= 0, _NOT_NEGATIVE) for name in not_negative}
     ranges |= {
         name: (lambda x: 0 <= x <= 1, "in [0, 1]")
-        for name in ("gae", "cost_gae", "scale_free", "cost_fade", "value_units", "std_units")
+        for name in ("gae", "cost_gae", "nu_anneal", "scale_free", "cost_fade", "value_units", "std_units")
     }
     ranges |= {name: (lambda x: 0 < x < 1, "in (0, 1)") for name in ("discount", "clip", "backtracking")}
     ranges |= {name: (lambda x: x >= 1, "a whole number ≥ 1") for name in counts}

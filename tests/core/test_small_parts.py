@@ -31,6 +31,15 @@ def test_multipliers_of_several_constraints_do_not_mix():
     np.testing.assert_allclose(nu, [0.5, 0.0, 0.0])
 
 
+@pytest.mark.parametrize("cost", [104.0, 97.0, 500.0, -500.0])
+def test_the_lead_is_where_the_multiplier_would_be_after_so_many_more_steps(cost):
+    ahead = nu = jnp.array([0.5])
+    for _ in range(3):
+        ahead = multipliers.step(ahead, jnp.array([cost]), jnp.array([100.0]), 0.01, 2.0)
+    found = multipliers.lead(nu, jnp.array([cost]), jnp.array([100.0]), 0.01, 2.0, 3.0)
+    np.testing.assert_allclose(found, ahead, rtol=1e-6)
+
+
 def test_an_infinite_bound_leaves_the_multiplier_free():
     nu = multipliers.step(jnp.array([1e6]), jnp.array([1e6]), jnp.zeros(1), 1.0, jnp.inf)
     np.testing.assert_allclose(nu, [2e6])
