@@ -111,6 +111,22 @@ def newton() -> None:
     mujoco_batch.load = with_newton
 
 
+def annealed_multiplier() -> None:
+    """α_ν falls to 0 as the policy's rate does, that of the lead does not."""
+    import dataclasses
+
+    from focops.algorithms import focops
+
+    update = focops.update
+
+    def annealed(key, state, rollout, config):
+        left = 1.0 - rollout.progress
+        rates = dict(nu_rate=config.nu_rate * left, nu_lead=config.nu_lead / left)
+        return update(key, state, rollout, dataclasses.replace(config, **rates))
+
+    focops.update = annealed
+
+
 def frozen_statistics(samples: float) -> Patch:
     """Observations' statistics stop moving after so many samples: later the network alone moves the policy."""
 
@@ -397,6 +413,8 @@ VARIANTS: dict[str, Variant] = {
     "nu_rate0.02": settings(nu_rate=0.02),
     "nu_lead0": settings(nu_lead=0.0),
     "nu_lead2": settings(nu_lead=2.0),
+    "nu_lead5": settings(nu_lead=5.0),
+    "nu_anneal": patched(annealed_multiplier),
     "memory0.5": patched(cost_memory(0.5)),
     "memory0.8": patched(cost_memory(0.8)),
     "nu_max5": settings(nu_max=5.0),

@@ -21,7 +21,7 @@ DEFAULT_TASK = "HalfCheetahSpeed-v0"
 _FAST_FOCOPS = {"scale_free": 0.5, "value_units": 1.0, "std_units": 1.0}
 """For tasks that we do not know: small problems whose optimum is known settle at it (tests/test_probes.py)."""
 _FAST_FOCOPS_CIRCLE = _FAST_FOCOPS | {"scale_free": 1.0}
-_FAST_FOCOPS_SPEED = _FAST_FOCOPS_CIRCLE | {"nu_lead": 2.0, "nu_anneal": 1.0}
+_FAST_FOCOPS_SPEED = _FAST_FOCOPS_CIRCLE | {"nu_lead": 2.0}
 """For our tasks: more reward at the limit, by many seeds of each (results/gap.md); small problems would swing."""
 
 
@@ -179,7 +179,7 @@ def _validate_algo(algo: Any, require: Any) -> None:
     ranges |= {name: (lambda x: x >= 0, _NOT_NEGATIVE) for name in not_negative}
     ranges |= {
         name: (lambda x: 0 <= x <= 1, "in [0, 1]")
-        for name in ("gae", "cost_gae", "nu_anneal", "scale_free", "cost_fade", "value_units", "std_units")
+        for name in ("gae", "cost_gae", "scale_free", "cost_fade", "value_units", "std_units")
     }
     ranges |= {name: (lambda x: 0 < x < 1, "in (0, 1)") for name in ("discount", "clip", "backtracking")}
     ranges |= {name: (lambda x: x >= 1, "a whole number ≥ 1") for name in counts}

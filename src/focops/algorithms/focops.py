@@ -45,12 +45,9 @@ class Config(first_order.Config):
     nu_max: float = 2.0
     """ν_max: upper bound of the multipliers; `inf` for none. ≥ 0."""
     nu_rate: float = 0.01
-    """α_ν: step size of the multipliers. ≥ 0."""
+    """α_ν: step size of the multipliers; not annealed. ≥ 0."""
     nu_lead: float = 0.0
     """Updates by which the policy's multiplier runs ahead of ν, against swings; 0 is the paper's algorithm. ≥ 0."""
-    nu_anneal: float = 0.0
-    """How far α_ν falls to 0 as the policy's rate does: α_ν·(1 − progress)^this; the lead's does not. 0, as published,
-    lets ν go on wandering with J_C's noise while the policy can follow less and less. In [0, 1]."""
     scale_free: float = 0.0
     """How far λ counts in deviations of Â − ν·Â_C instead of Â's: λ·dev^this. Where cost follows reward the two cancel
     at the limit, and with 0, as published, the policy then hardly moves. Keep it below 1: there steps stay as long
@@ -71,8 +68,7 @@ def update(key: Key[Array, ""], state: State, rollout: Rollout, config: Config) 
     critics, batch, cost = estimate(state.critics, state.policy, rollout, config)
     limits = jnp.array(config.limits)
     batch = batch._replace(cost_advantage=fade(batch.cost_advantage, rollout.age, config))
-    nu_rate = config.nu_rate * (1.0 - rollout.progress) ** config.nu_anneal
-    nu = multipliers.step(state.nu, cost.cost_return, limits, nu_rate, config.nu_max)
+    nu = multipliers.step(state.nu, cost.cost_return, limits, config.nu_rate, config.nu_max)
     pressure = multipliers.lead(nu, cost.cost_return, limits, config.nu_rate, config.nu_max, config.nu_lead)
 
     state = state._replace(critics=critics, nu=nu)
