@@ -9,7 +9,12 @@ FOREIGN = "tests.probes:Coin-v0"
 
 @pytest.mark.parametrize(
     ("task", "scale_free", "nu_lead", "minibatch"),
-    [("AntSpeed", 1.0, 2.0, 128), ("AntCircle", 1.0, 5.0, 250), ("PointCircle", 1.0, 5.0, 250), (FOREIGN, 0.5, 5.0, 128)],
+    [
+        ("AntSpeed", 1.0, 2.0, 128),
+        ("AntCircle", 1.0, 5.0, 250),
+        ("PointCircle", 1.0, 5.0, 250),
+        (FOREIGN, 0.5, 5.0, 128),
+    ],
 )
 def test_fast_is_bolder_on_tasks_that_we_know(task, scale_free, nu_lead, minibatch):
     algo = default_config(task).algo
