@@ -56,17 +56,18 @@ def plot(studies: list[dict[str, Any]], file: Path) -> None:
 
     figure, axes = plt.subplots(len(studies), 2, figsize=(11, 3.2 * len(studies)), squeeze=False, layout="constrained")
     for line, found in zip(axes, studies, strict=True):
-        limit, seeds = np.nan, 0
+        limit, count = np.nan, 0
         for text in dict.fromkeys(run["setting"] for run in found["runs"]):
             samples, reward, cost, limit = of_setting(found, text)
-            seeds = len(reward)
+            count = len(reward)
             for axis, values in zip(line, (reward, cost), strict=True):
                 seen = ~np.isnan(values).any(0)
                 mean, error = values[:, seen].mean(0), values[:, seen].std(0, ddof=1) / np.sqrt(len(values))
                 axis.plot(samples[seen], mean, label=text, linewidth=1.2)
                 axis.fill_between(samples[seen], mean - 1.96 * error, mean + 1.96 * error, alpha=0.2)
-        title = f"{found['task']}: return ({seeds} seeds, {found['envs']} environments each)"
+        title = f"{found['task']}: return ({count} runs, {found['envs']} environments each)"
         line[0].set_title(title, fontsize=9)
+        line[0].axhline(float(PAPER[found["task"]][0].split()[0]), color="gray", linestyle=":", label="the paper's end")
         line[1].set_title("discounted cost of the last 100 episodes, limit dashed", fontsize=9)
         line[1].axhline(limit, color="black", linestyle="--", linewidth=0.8)
         line[0].legend(fontsize=7)
@@ -81,7 +82,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("results/gpu"))
     options = parser.parse_args()
     studies = [json.loads(gzip.decompress(file.read_bytes())) for file in sorted(options.raw.glob("*.json.gz"))]
-    head = ["task", "setting", "environments, minibatch", "seeds", "samples", "reward [95%]", "discounted cost [95%]"]
+    head = ["task", "setting", "environments, minibatch", "runs", "samples", "reward [95%]", "discounted cost [95%]"]
     head += ["limit", "within 2%"]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|", *(line for study in studies for line in rows(study))]
     plot(studies, options.out / "curves.png")
