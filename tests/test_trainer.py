@@ -4,13 +4,16 @@ import dataclasses
 import logging
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from focops.config import default_config
+from focops.core import normalize
+from focops.core.estimate import estimate
 from focops.core.spec import Constraint, Spec
 from focops.core.types import Rollout
-from focops.rollout import EpisodeBook
+from focops.rollout import EpisodeBook, normalised
 from focops.trainer import Trainer, key_of
 
 
@@ -86,3 +89,25 @@ def test_every_bit_of_a_seed_counts():
     seeds = (0, 1, 2**32 - 1, 2**32, 2**32 + 1, 2**33)
     assert len({tuple(np.asarray(jax.random.key_data(key_of(seed)))) for seed in seeds}) == len(seeds)
     assert key_of(7) == jax.random.key(7)
+
+
+def test_a_large_critic_leaves_the_estimate_of_the_cost_alone():
+    """V of 100 beside a J_C of 5 is what valuing the future beyond a time limit makes of PointCircle's."""
+    trainer = small("PointCircle", num_envs=16, batch_size=16 * 130, fresh_episodes=True)
+    rollout, stats = trainer.collector.collect(jax.random.key(0), trainer.state.policy, trainer.stats, 0.0)
+    critics = trainer.state.critics._replace(units=trainer.state.critics.units + 1000.0)
+    _, _, found = jax.jit(estimate)(critics, trainer.state.policy, normalised(rollout, stats), trainer.algo_config)
+    paid = 0.995**rollout.age * rollout.cost[..., 0]
+    np.testing.assert_allclose(found.cost_return[0], paid.sum() / 32, rtol=1e-3)  # 32 whole episodes
+
+
+def test_a_successor_is_normalised_as_it_was_seen_and_by_the_last_statistics_where_nobody_saw_it():
+    trainer = small("PointCircle", batch_size=4 * 104)
+    rollout, stats = trainer.collector.collect(jax.random.key(0), trainer.state.policy, trainer.stats, 0.0)
+    found = np.asarray(normalised(rollout, stats).next_obs)
+    goes_on = ~(rollout.terminated | rollout.truncated)
+    goes_on[-1] = False
+    assert 0 < goes_on[:-1].mean() < 1
+    np.testing.assert_array_equal(found[:-1][goes_on[:-1]], rollout.obs[1:][goes_on[:-1]])
+    last = normalize.apply(stats, jnp.asarray(rollout.next_obs))
+    np.testing.assert_allclose(found[~goes_on], last[~goes_on], rtol=1e-6)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
@@ -61,7 +62,7 @@ class Collector:
     def collect(
         self, key: Key[Array, ""], params: Params, stats: normalize.RunningStats, progress: float
     ) -> tuple[Rollout, normalize.RunningStats]:
-        """One batch. Its `next_obs` are raw: `stats` as they are at the end of the batch normalise them."""
+        """One batch, its `next_obs` raw, and the statistics at its end, for `normalised`."""
         env, buffer, noise = self.env, self.batch, np.asarray(self._noise(key))
         self.collected = 0
         if self.fresh_episodes:
@@ -78,6 +79,17 @@ class Collector:
             self.collected = t + 1
         self.episodes.add(buffer)
         return buffer._replace(progress=np.float32(progress)), stats
+
+
+def normalised(rollout: Rollout, stats: normalize.RunningStats) -> Rollout:
+    """Raw `next_obs` normalised: as seen one step later, or by `stats` where the episode or the batch ends there.
+
+    J_C sums γ·V(next_obs) − V(obs of the next step), which must vanish for one and the same state. Normalised at two
+    moments it would not, and what is left over an episode counts as cost where V is large beside it."""
+    last = normalize.apply(stats, jnp.asarray(rollout.next_obs))
+    later = jnp.concatenate([jnp.asarray(rollout.obs)[1:], last[-1:]])
+    ended = rollout.terminated | rollout.truncated
+    return rollout._replace(next_obs=jnp.where(ended[..., None], last, later))
 
 
 class EpisodeBook:

@@ -20,7 +20,7 @@ from focops.core.spec import Constraint, Spec
 from focops.core.types import Params, Rollout, VectorEnv
 from focops.errors import RunError, UsageError
 from focops.policy import save_policy
-from focops.rollout import Collector
+from focops.rollout import Collector, normalised
 
 Record = dict[str, Any]
 Arrays = dict[str, np.ndarray]
@@ -186,8 +186,7 @@ def learn(algorithm: ModuleType) -> Callable[..., Any]:
     """(key, state, stats, rollout with raw `next_obs`, config) -> (new state, Info, whether all is finite)."""
 
     def one(key: Any, state: Any, stats: normalize.RunningStats, rollout: Rollout, config: Any) -> Any:
-        normal = rollout._replace(next_obs=normalize.apply(stats, jnp.asarray(rollout.next_obs)))
-        new, info = algorithm.update(key, state, normal, config)
+        new, info = algorithm.update(key, state, normalised(rollout, stats), config)
         return new, info, finite.all_finite((rollout, stats)) & finite.still_finite(new, state)
 
     return one

@@ -29,7 +29,7 @@ class Rollout(NamedTuple):
     terminated: Bool[Array, "T E"]
     truncated: Bool[Array, "T E"]
     next_obs: Float[Array, "T E O"]
-    """Normalised true successor."""
+    """Normalised true successor: the `obs` of a step later where the episode goes on."""
     age: Int[Array, "T E"]
     """Steps since the start of the sample's episode; 0 for its first sample."""
     progress: Float[Array, ""]
