@@ -64,11 +64,6 @@ def choose_display(quiet: bool = False) -> Display:
     return LiveDisplay(console) if console.is_terminal and not console.is_dumb_terminal else PlainDisplay(stream)
 
 
-def live_display() -> Display:
-    """The live table on standard output."""
-    return LiveDisplay(Console(highlight=False))
-
-
 class QuietDisplay:
     """The last record, as one line."""
 
