@@ -67,7 +67,9 @@ def plot(studies: list[dict[str, Any]], file: Path) -> None:
                 axis.fill_between(samples[seen], mean - 1.96 * error, mean + 1.96 * error, alpha=0.2)
         title = f"{found['task']}: return ({count} runs, {found['envs']} environments each)"
         line[0].set_title(title, fontsize=9)
-        line[0].axhline(float(PAPER[found["task"]][0].split()[0]), color="gray", linestyle=":", label="the paper's end")
+        if found["task"] in PAPER:
+            end = float(PAPER[found["task"]][0].split()[0])
+            line[0].axhline(end, color="gray", linestyle=":", label="the paper's end")
         line[1].set_title("discounted cost of the last 100 episodes, limit dashed", fontsize=9)
         line[1].axhline(limit, color="black", linestyle="--", linewidth=0.8)
         line[0].legend(fontsize=7)
