@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from focops.algorithms import ALGORITHMS
-from focops.core import critics, policy
+from focops.core import critics, normalize, policy
 from focops.core.estimate import estimate
 from focops.core.spec import Constraint, Spec
 from focops.core.types import Rollout
@@ -43,13 +43,16 @@ def rollout(theta, net) -> Rollout:
     age = (np.arange(STEPS)[:, None] + np.arange(ENVS) * 60) % 1000
     return Rollout(
         obs=jnp.asarray(obs),
+        raw_obs=jnp.asarray(obs),
         action=action,
         reward=action[..., 0] + obs[..., 0],
         cost=jnp.abs(action[..., :1]),
         terminated=jnp.zeros(shape, bool),
         truncated=jnp.asarray(age == 999),
+        cut=jnp.zeros(shape, bool),
         next_obs=jnp.asarray(np.roll(obs, -1, 0)),
         age=jnp.asarray(age, jnp.int32),
+        stats=normalize.RunningStats(jnp.zeros(27), jnp.ones(27), jnp.float32(1)),
         progress=jnp.float32(0),
     )
 

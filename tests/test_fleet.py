@@ -163,14 +163,15 @@ def batches(number: int, steps: int, envs: int, limit: int, seed: int):
         for _ in range(steps):
             terminated, cut = rng.random((2, envs)) < 0.15
             ages.append(age)
-            ends.append((terminated, cut | (age + 1 >= limit)))
+            ends.append((terminated, cut | (age + 1 >= limit), cut & ~terminated))
             age = np.where(ends[-1][0] | ends[-1][1], 0, age + 1).astype(np.int32)
-        terminated, truncated = (np.array(each) for each in zip(*ends, strict=True))
+        terminated, truncated, cut = (np.array(each) for each in zip(*ends, strict=True))
         reward, cost = rng.normal(size=(steps, envs)), rng.random((steps, envs, 2))
-        yield Rollout(
-            None, None, reward.astype(np.float32), cost.astype(np.float32), terminated, truncated, None,
-            np.array(ages), None,
-        )  # type: ignore[arg-type]  # fmt: skip
+        numbers = dict(
+            reward=reward.astype(np.float32), cost=cost.astype(np.float32), terminated=terminated, truncated=truncated,
+            cut=cut, age=np.array(ages),
+        )  # fmt: skip
+        yield Rollout(**(dict.fromkeys(Rollout._fields) | numbers))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("steps", "limit"), [(200, 7), (3, 7), (9, None)])
@@ -179,7 +180,7 @@ def test_the_book_on_the_device_is_the_one_on_the_host(steps, limit):
     spec = Spec(1, 1, False, (Constraint("a", 1.0, 0.9), Constraint("b", 1.0, 1.0)), time_limit=limit)
     theirs = EpisodeBook(spec, 4)
     mine = on_device.blank(4, constraints=2)
-    enter = jax.jit(lambda mine, rollout: on_device.enter(mine, rollout, jnp.array([0.9, 1.0]), limit=limit))
+    enter = jax.jit(lambda mine, rollout: on_device.enter(mine, rollout, jnp.array([0.9, 1.0])))
     for rollout in batches(8, steps, 4, limit or 10**6, seed=steps):
         before = theirs.finished
         theirs.add(rollout)

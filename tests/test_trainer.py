@@ -68,10 +68,15 @@ def test_the_book_of_episodes_sums_each_whole_episode_by_hand():
     rewards = np.array([[1.0, 10], [2, 20], [4, 40], [8, 80]])
     terminated = np.zeros((4, 2), bool)
     truncated = np.zeros((4, 2), bool)
-    truncated[2, 0] = True  # at the time limit: a whole episode
-    truncated[1, 1] = True  # cut before it (staggered): not one
+    truncated[2, 0] = True  # by the environment: a whole episode
+    truncated[1, 1] = True  # by us (staggered): not one
+    cut = np.zeros((4, 2), bool)
+    cut[1, 1] = True
     terminated[3, 1] = True
-    rollout = Rollout(None, None, rewards, rewards[..., None], terminated, truncated, None, ages, None)  # type: ignore[arg-type]
+    numbers = dict(
+        reward=rewards, cost=rewards[..., None], terminated=terminated, truncated=truncated, cut=cut, age=ages
+    )
+    rollout = Rollout(**(dict.fromkeys(Rollout._fields) | numbers))  # type: ignore[arg-type]
     book.add(rollout)
     # (length, reward, discounted cost, undiscounted cost)
     expected = [(3, 7, 1 + 0.5 * 2 + 0.25 * 4, 7), (2, 120, 40 + 0.5 * 80, 120)]
@@ -79,7 +84,7 @@ def test_the_book_of_episodes_sums_each_whole_episode_by_hand():
     assert book.finished == 2
     # the first environment's running episode goes on in the next batch
     more = rollout._replace(
-        age=ages + np.array([[1, 0]]), terminated=np.eye(4, 2, dtype=bool), truncated=truncated & False
+        age=ages + np.array([[1, 0]]), terminated=np.eye(4, 2, dtype=bool), truncated=truncated & False, cut=cut & False
     )
     book.add(more)
     np.testing.assert_allclose(book.recent[2], (2, 8 + 1, 8 + 0.5 * 1, 9))

@@ -48,13 +48,16 @@ class Collector:
         """Steps of `batch` that are of the batch now being collected, or collected last."""
         numbers: dict[str, Any] = dict(
             obs=np.zeros((*shape, spec.obs_size), np.float32),
+            raw_obs=np.zeros((*shape, spec.obs_size), np.float32),
             action=np.zeros(shape, np.int32) if spec.discrete else np.zeros((*shape, spec.action_size), np.float32),
             reward=np.zeros(shape, np.float32),
             cost=np.zeros((*shape, len(spec.constraints)), np.float32),
             terminated=np.zeros(shape, bool),
             truncated=np.zeros(shape, bool),
+            cut=np.zeros(shape, bool),
             next_obs=np.zeros((*shape, spec.obs_size), np.float32),
             age=np.zeros(shape, np.int32),
+            stats=None,
             progress=np.float32(0),
         )
         self.batch = Rollout(**numbers)
@@ -69,35 +72,35 @@ class Collector:
             env.restart()
             self.episodes.restart()
         for t in range(len(noise)):
-            buffer.age[t] = env.age
+            buffer.age[t], buffer.raw_obs[t] = env.age, env.obs
             stats, buffer.obs[t], action = self._act(params, stats, env.obs, noise[t])
             buffer.action[t] = action = np.asarray(action)
             step = env.step(action)
             buffer.reward[t], buffer.cost[t] = step.reward, step.cost
             buffer.terminated[t], buffer.truncated[t] = step.terminated, step.truncated
-            buffer.next_obs[t] = step.next_obs
+            buffer.cut[t], buffer.next_obs[t] = step.cut, step.next_obs
             self.collected = t + 1
         self.episodes.add(buffer)
         return buffer._replace(progress=np.float32(progress)), stats
 
 
 def normalised(rollout: Rollout, stats: normalize.RunningStats) -> Rollout:
-    """Raw `next_obs` normalised: as seen one step later, or by `stats` where the episode or the batch ends there.
+    """With `stats`, and raw `next_obs` normalised: as seen one step later, or by `stats` where the episode or the batch
+    ends there.
 
     J_C sums γ·V(next_obs) − V(obs of the next step), which must vanish for one and the same state. Normalised at two
     moments it would not, and what is left over an episode counts as cost where V is large beside it."""
     last = normalize.apply(stats, jnp.asarray(rollout.next_obs))
     later = jnp.concatenate([jnp.asarray(rollout.obs)[1:], last[-1:]])
     ended = rollout.terminated | rollout.truncated
-    return rollout._replace(next_obs=jnp.where(ended[..., None], last, later))
+    return rollout._replace(next_obs=jnp.where(ended[..., None], last, later), stats=stats)
 
 
 class EpisodeBook:
-    """Return, length and costs of the latest whole episodes: those that truly ended or reached the time limit."""
+    """Return, length and costs of the latest whole episodes: those that their environment ended."""
 
     def __init__(self, spec: Spec, num_envs: int):
         self._discounts = np.array([c.discount for c in spec.constraints])
-        self._limit = spec.time_limit
         m = len(spec.constraints)
         self._running = np.zeros((num_envs, 1 + 2 * m))
         """Of each environment's current episode so far: reward, m discounted costs, m undiscounted costs."""
@@ -116,9 +119,8 @@ class EpisodeBook:
         total = self._running + np.cumsum(paid, 0)
         before = np.zeros_like(self._running)
         for t, e in np.argwhere(rollout.terminated | rollout.truncated):
-            length = int(rollout.age[t, e]) + 1
-            if rollout.terminated[t, e] or self._limit is None or length >= self._limit:
-                self.recent.append(np.concatenate([[length], total[t, e] - before[e]]))
+            if not rollout.cut[t, e]:
+                self.recent.append(np.concatenate([[rollout.age[t, e] + 1], total[t, e] - before[e]]))
                 self.finished += 1
             before[e] = total[t, e]
         self._running = total[-1] - before

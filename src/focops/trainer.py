@@ -158,7 +158,7 @@ class Trainer:
 
     def evidence(self) -> Arrays:
         """What a failed iteration leaves to look at: the last good state, the batch, and the state it rejected."""
-        batch = {f"rollout/{k}": np.asarray(v) for k, v in self.collector.batch._asdict().items()}
+        batch = {f"rollout/{k}": np.asarray(v) for k, v in self.collector.batch._asdict().items() if v is not None}
         rejected = {} if self._rejected is None else named(self._rejected, "rejected")
         return {**self.arrays(), **batch, **rejected, "rollout/steps": np.array(self.collector.collected)}
 

@@ -1,13 +1,85 @@
-"""Small cost processes whose J_C is known exactly, sampled as staggered batches of E environments."""
+"""Cost processes whose J_C is known exactly, sampled as batches of E environments.
 
+An episode has a kind, drawn at its start, and runs through its ages; what it costs and how likely it ends depends on
+kind and age alone. That covers fixed lengths, constant, bursty and bimodal ends. `Chain`s move among a few states.
+"""
+
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
+import jax.numpy as jnp
 import numpy as np
 
+from focops.core import normalize
 from focops.core.types import Rollout
 
 
-@dataclass
+class Process(Protocol):
+    """States are whole numbers; the observation is the state."""
+
+    time_limit: int
+
+    def start(self, rng: np.random.Generator, number: int) -> np.ndarray: ...
+
+    def step(self, rng: np.random.Generator, state: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(cost, whether the episode ends here, state after)"""
+        ...
+
+    def cost_return(self, discount: float) -> float: ...
+
+    def value(self, discount: float) -> np.ndarray:
+        """V_C of every state."""
+        ...
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """Episodes of several kinds, a share of all each; `cost` and `end` (chance of ending at that step) are
+    [kinds, time_limit]. The last age always ends."""
+
+    share: np.ndarray
+    cost: np.ndarray
+    end: np.ndarray
+    noise: float = 0.0
+
+    @property
+    def time_limit(self) -> int:
+        return self.cost.shape[1]
+
+    def start(self, rng: np.random.Generator, number: int) -> np.ndarray:
+        return rng.choice(len(self.share), number, p=self.share) * self.time_limit
+
+    def step(self, rng: np.random.Generator, state: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        cost = self.cost.ravel()[state] + self.noise * rng.standard_normal(len(state))
+        return cost, rng.random(len(state)) < self.end.ravel()[state], state + 1
+
+    def cost_return(self, discount: float) -> float:
+        return float(self.share @ self.value(discount).reshape(self.cost.shape)[:, 0])
+
+    def value(self, discount: float) -> np.ndarray:
+        """Backward recursion over the ages."""
+        value = np.zeros(self.cost.shape)
+        after = np.zeros(len(self.share))
+        for age in reversed(range(self.time_limit)):
+            value[:, age] = after = self.cost[:, age] + discount * (1 - self.end[:, age]) * after
+        return value.ravel()
+
+
+def kinds(*lengths: "tuple[float, dict[int, float], float]", time_limit: int = 1000) -> Kinds:
+    """Kinds as (share, chance of each length, cost per step)."""
+    end = np.zeros((len(lengths), time_limit))
+    for row, (_, chances, _) in zip(end, lengths, strict=True):
+        left = 1.0
+        for length, chance in sorted(chances.items()):
+            row[length - 1] = min(1.0, chance / left)
+            left -= chance
+    end[:, -1] = 1.0
+    cost = np.repeat(np.array([[c] for _, _, c in lengths]), time_limit, 1)
+    return Kinds(np.array([share for share, _, _ in lengths]), cost, end)
+
+
+@dataclass(frozen=True)
 class Chain:
     """A Markov chain on S states with costs, per-state probabilities of ending, and a time limit."""
 
@@ -15,7 +87,17 @@ class Chain:
     cost: np.ndarray
     end: np.ndarray
     time_limit: int
-    noise: float = 0.5
+    noise: float = 0.2
+
+    def start(self, rng: np.random.Generator, number: int) -> np.ndarray:
+        return np.zeros(number, int)
+
+    def step(self, rng: np.random.Generator, state: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        number = len(state)
+        cost = self.cost[state] + self.noise * rng.standard_normal(number)
+        cumulative = np.cumsum(self.move[state], 1)
+        after = np.minimum((rng.random(number)[:, None] > cumulative).sum(1), len(self.cost) - 1)
+        return cost, rng.random(number) < self.end[state], after
 
     def cost_return(self, discount: float) -> float:
         """Backward recursion over the whole horizon, from state 0."""
@@ -26,49 +108,79 @@ class Chain:
 
     def value(self, discount: float) -> np.ndarray:
         """V_C without the time limit, what a perfect critic that sees no clock would say."""
+        if discount == 1:  # such a critic has no finite value
+            return np.zeros(len(self.cost))
         keep = discount * (1 - self.end)[:, None] * self.move
         return np.linalg.solve(np.eye(len(self.cost)) - keep, self.cost)
 
 
 class Sampler:
-    """Batch after batch of E staggered copies of a chain; observations are one-hot states."""
+    """Batch after batch of R·E copies of a process, in R groups that have nothing to do with one another: arrays are
+    [R, T, E], or [T, E] with `groups` None.
 
-    def __init__(self, chain: Chain, num_envs: int, seed: int, stagger: bool = True):
-        self.chain, self.rng = chain, np.random.default_rng(seed)
-        self.state = np.zeros(num_envs, int)
-        self.age = np.zeros(num_envs, int)
-        limit = chain.time_limit
-        self.cut = (np.arange(1, num_envs + 1) * limit) // num_envs if stagger else np.full(num_envs, limit)
-        self.cut = np.maximum(self.cut, 1)
+    `own_truncation`: the environment ends episodes by truncating them, as one with a time limit of its own does;
+    otherwise it terminates them, but for the time limit. Staggered first episodes are cut.
+    """
 
-    def batch(self, steps: int) -> Rollout:
-        chain, rng, n = self.chain, self.rng, len(self.state)
+    def __init__(
+        self,
+        process: Process,
+        num_envs: int,
+        seed: int,
+        stagger: bool = True,
+        groups: int | None = None,
+        own_truncation: bool = False,
+    ):
+        self.process, self.rng = process, np.random.default_rng(seed)
+        self.num_envs, self.groups, self.own_truncation = num_envs, groups, own_truncation
+        number, limit = num_envs * (groups or 1), process.time_limit
+        self.state, self.age = process.start(self.rng, number), np.zeros(number, int)
+        first = np.maximum(np.arange(1, num_envs + 1) * limit // num_envs, 1) if stagger else np.full(num_envs, limit)
+        self.horizon = np.tile(first, groups or 1)
+
+    def batch(self, steps: int, scale: float = 1.0) -> Rollout:
+        """T steps of each; costs times `scale`."""
+        process, rng, limit = self.process, self.rng, self.process.time_limit
         rows = []
         for _ in range(steps):
-            state, age = self.state.copy(), self.age.copy()
-            cost = chain.cost[state] + chain.noise * rng.standard_normal(n)
-            cumulative = np.cumsum(chain.move[state], 1)
-            after = np.minimum((rng.random(n)[:, None] > cumulative).sum(1), len(chain.cost) - 1)
-            terminated = rng.random(n) < chain.end[state]
-            truncated = ~terminated & (age + 1 >= self.cut)
-            ended = terminated | truncated
-            rows.append((state, age, cost, terminated, truncated, after))
-            self.state = np.where(ended, 0, after)
-            self.age = np.where(ended, 0, age + 1)
-            self.cut[ended] = chain.time_limit
-        state, age, cost, terminated, truncated, after = map(np.array, zip(*rows, strict=True))
-        one_hot = np.eye(len(chain.cost), dtype=np.float32)
+            state, age = self.state, self.age
+            cost, end, after = process.step(rng, state)
+            at_limit = age + 1 >= limit
+            terminated = end & ~at_limit & (not self.own_truncation)
+            truncated = (end | (age + 1 >= self.horizon) | at_limit) & ~terminated
+            cut = truncated & ~end & ~at_limit
+            over = terminated | truncated
+            rows.append((state, age, scale * cost, terminated, truncated, cut, np.where(over, state, after)))
+            self.state, self.age = after, age + 1
+            if over.any():
+                self.state = np.where(over, process.start(rng, len(over)), after)
+                self.age = np.where(over, 0, age + 1)
+                self.horizon = np.where(over, limit, self.horizon)
+        state, age, cost, terminated, truncated, cut, after = (
+            self._grouped(np.array(each)) for each in zip(*rows, strict=True)
+        )
+        number = lambda x: x[..., None].astype(np.float32)
         return Rollout(
-            obs=one_hot[state],
-            action=np.zeros((steps, n, 1), np.float32),
-            reward=np.zeros((steps, n), np.float32),
-            cost=cost[..., None].astype(np.float32),
+            obs=number(state),
+            raw_obs=number(state),
+            action=np.zeros((*age.shape, 1), np.float32),
+            reward=np.zeros(age.shape, np.float32),
+            cost=number(cost),
             terminated=terminated,
             truncated=truncated,
-            next_obs=one_hot[after],
+            cut=cut,
+            next_obs=number(after),
             age=age.astype(np.int32),
+            stats=normalize.RunningStats(jnp.zeros(1), jnp.ones(1), jnp.float32(1)),
             progress=np.float32(0),
         )
+
+    def batches(self, number: int, steps: int) -> Iterator[Rollout]:
+        for _ in range(number):
+            yield self.batch(steps)
+
+    def _grouped(self, x: np.ndarray) -> np.ndarray:
+        return x if self.groups is None else x.reshape(len(x), self.groups, self.num_envs).swapaxes(0, 1)
 
 
 def walk(num_states: int = 5, end: float = 0.0, time_limit: int = 1000) -> Chain:

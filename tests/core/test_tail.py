@@ -29,7 +29,7 @@ def test_what_an_episode_has_paid_is_kept_across_batches():
     batches = [jax.tree.map(jnp.asarray, sampler.batch(16)) for _ in range(30)]
     memory, before = tail.init(1), []
     for batch in batches:
-        memory, paid = pay(memory, batch, DISCOUNT, jnp.float32(60))
+        memory, paid = pay(memory, batch, DISCOUNT)
         before.append(paid[..., 0])
     before, cost = np.concatenate(before), np.concatenate([b.cost for b in batches])[..., 0]
     for e, rows, _ in episodes(batches):
@@ -61,7 +61,7 @@ def test_risks_are_those_of_the_latest_whole_episodes():
     for n in (1, 3, 60):
         for _ in range(n):
             batches.append(jax.tree.map(jnp.asarray, sampler.batch(16)))
-            memory, _ = pay(memory, batches[-1], DISCOUNT, jnp.float32(60))
+            memory, _ = pay(memory, batches[-1], DISCOUNT)
         totals = np.sort([t for _, _, t in episodes(batches)])
         assert memory.num_episodes == len(totals)
         if len(totals) <= tail.NUM_EPISODES:

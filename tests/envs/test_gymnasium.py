@@ -1,13 +1,18 @@
 """Other people's environments: what they may return, how episodes run, and what is said when something is wrong."""
 
+import dataclasses
 import sys
 from pathlib import Path
 
+import gymnasium
 import numpy as np
 import pytest
 
+from focops.config import default_config
 from focops.envs import make
+from focops.envs.gymnasium import GymnasiumVector
 from focops.errors import UsageError
+from focops.trainer import Trainer
 
 
 @pytest.fixture(autouse=True)
@@ -77,13 +82,61 @@ def test_episodes_without_a_time_limit_are_not_cut():
     assert not any(env.step(zeros(env)).truncated.any() for _ in range(20))
 
 
-def test_restart_begins_full_episodes():
-    env = user("CounterShort", 4)
+@pytest.mark.parametrize("stagger", [True, False])
+def test_restart_begins_episodes_everywhere_staggered_as_the_first(stagger):
+    env = user("CounterShort", 4, stagger=stagger)
     env.step(zeros(env))
     env.restart()
     assert env.age.tolist() == [0] * 4
-    cut = [env.step(zeros(env)).truncated.tolist() for _ in range(4)]
-    assert cut == [[False] * 4] * 3 + [[True] * 4]
+    steps = [env.step(zeros(env)) for _ in range(4)]
+    truncated = [np.flatnonzero(step.truncated).tolist() for step in steps]
+    assert truncated == ([[0], [1], [2], [3]] if stagger else [[], [], [], [0, 1, 2, 3]])
+    assert [step.cut.any() for step in steps] == ([True] * 3 + [False] if stagger else [False] * 4)
+
+
+class OwnLimit(gymnasium.Env):
+    """Truncates itself after 20 steps, whatever it is registered with; costs 1 per step."""
+
+    observation_space = gymnasium.spaces.Box(-1.0, 1.0, (1,))
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        self.t = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self.t += 1
+        return np.zeros(1, np.float32), 0.0, False, self.t == 20, {"cost": 1.0}
+
+
+gymnasium.register("OwnLimit-v0", entry_point=OwnLimit)
+gymnasium.register("OwnLimitWronglyRegistered-v0", entry_point=OwnLimit, max_episode_steps=1000)
+
+
+@pytest.mark.parametrize("name", ["OwnLimit-v0", "OwnLimitWronglyRegistered-v0"])
+def test_an_environment_that_truncates_itself_is_staggered_by_what_is_seen(name, caplog):
+    env = GymnasiumVector(name, 4, limits=[1.0])
+    steps = [env.step(zeros(env)) for _ in range(60)]
+    own = np.array([step.truncated & ~step.cut for step in steps])
+    cut = np.array([step.cut for step in steps])
+    assert own[19].all()  # together at first
+    assert [np.flatnonzero(cut[:, i]).tolist() for i in range(4)] == [[24], [29], [34], []]  # at 5, 10, 15 steps
+    assert [np.flatnonzero(own[:, i])[1:].tolist() for i in range(4)] == [[44], [49], [54], [39, 59]]
+    warned = [r.getMessage() for r in caplog.records if "truncated an episode itself after 20 steps" in r.getMessage()]
+    assert len(warned) == (name != "OwnLimit-v0")
+
+
+@pytest.mark.parametrize("name", ["OwnLimit-v0", "OwnLimitWronglyRegistered-v0"])
+def test_training_estimates_and_counts_episodes_that_an_environment_truncates_itself(name):
+    config = default_config(name)
+    algo = dataclasses.replace(config.algo, minibatch_size=64, epochs=1)
+    sizes = dict(steps=1024, num_envs=8, batch_size=256, cost_limit=(5.0,))
+    trainer = Trainer(dataclasses.replace(config, algo=algo, **sizes))
+    records = [trainer.iterate() for _ in range(4)]
+    paid = (1 - 0.99**20) / (1 - 0.99)
+    assert records[-1]["discounted_cost_mean/cost"] == pytest.approx(paid, rel=1e-4)
+    assert records[-1]["cost_return_estimate/cost"] == pytest.approx(paid, rel=0.02)
+    trainer.close()
 
 
 def test_a_six_tuple_step_works_under_gymnasiums_own_wrappers():

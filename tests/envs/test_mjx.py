@@ -296,7 +296,7 @@ def test_starts_depend_on_seed_environment_and_episode_alone():
     """Not on where a simulation stands, nor among how many."""
     env = MjxTask(find("HopperSpeed"))
     begin = lambda seeds, numbers: jax.jit(
-        lambda s, n: (first := env.begin(s, n, 8), env.restart(first))
+        lambda s, n: (first := env.begin(s, n, 8), env.restart(first, 8))
     )(jnp.stack([words(seed) for seed in seeds]), jnp.array(numbers, jnp.int32))  # fmt: skip
     alone, crowd = begin([7], [3]), begin([1, 7, 7, 7, 2], [3, 2, 3, 4, 3])
     for few, many in zip(alone, crowd, strict=True):
@@ -321,6 +321,7 @@ def test_episodes_end_when_the_cpus_do(stagger):
         sims, out = step(sims, action)
         theirs = cpu.step(action)
         np.testing.assert_array_equal(out.truncated, theirs.truncated)
+        np.testing.assert_array_equal(out.cut, theirs.cut)
         np.testing.assert_array_equal(sims.age, cpu.age)
     np.testing.assert_array_equal(sims.episode, cpu._episode)
     np.testing.assert_array_equal(sims.horizon, [65] * N)

@@ -39,7 +39,8 @@ def test_without_staggering_all_episodes_end_at_the_time_limit():
     assert sum(cut) == 6
 
 
-def test_restart_begins_full_length_episodes_everywhere():
+def test_restart_begins_episodes_everywhere_staggered_as_the_first():
+    """--exact restarts at every checkpoint; in step for ever, episodes would show J_C one age at a time."""
     env = MujocoBatch(find("PointCircle"), 4)
     for a in actions(env, 10):
         env.step(a)
@@ -47,8 +48,9 @@ def test_restart_begins_full_length_episodes_everywhere():
     env.restart()
     assert not np.array_equal(before, env.obs)
     assert env.age.tolist() == [0] * 4
-    cut = [env.step(a).truncated.tolist() for a in actions(env, 65)]
-    assert cut == [[False] * 4] * 64 + [[True] * 4]
+    steps = [env.step(a) for a in actions(env, 65)]
+    assert [int(np.argmax([step.truncated[i] for step in steps])) + 1 for i in range(4)] == [17, 33, 49, 65]
+    assert [bool(any(step.cut[i] for step in steps)) for i in range(4)] == [True, True, True, False]
 
 
 def test_age_counts_the_steps_of_the_episode_that_obs_belongs_to():

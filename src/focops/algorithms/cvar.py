@@ -81,7 +81,7 @@ def update(key: Key[Array, ""], state: State, rollout: Rollout, config: Config) 
     limits, discounts = jnp.array(config.limits), jnp.array(config.cost_discounts)
     value = values(state.critics, rollout.obs, config, first=1)
     critics, batch, cost = estimate(state.critics, state.policy, rollout, config)
-    memory, paid = tail.pay(state.memory, rollout, discounts, critics.cost_return.time_limit)
+    memory, paid = tail.pay(state.memory, rollout, discounts)
     risk = tail.risk(memory, config.level)
     shift = cost.cost_return - risk.mean
     threshold, at_risk = jnp.clip(risk.value + shift, 0.0, limits), risk.beyond + shift

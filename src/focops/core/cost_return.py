@@ -9,20 +9,19 @@ and so, with S(t) = P(L > t) the probability that an episode is still running at
     J_C  =  E[V(s_0)]  +  Σ_t γ^t S(t) E[δ_t | running at age t].
 
 Each factor is a mean over samples *of one age*, so the estimate needs no episode to end, and no balance between young
-and old episodes in the batch. V only moves variance from the sum into E[V(s_0)]: where every age is seen the estimate
-is unbiased for any V; at ages not seen yet (no episode has got there) δ counts as 0, so the critic stands in. That is
-the only bootstrap.
+and old episodes in the batch. V moves variance from the sum into E[V(s_0)]. At ages that no episode has reached yet
+δ counts as 0: there the critic stands in, and there alone it biases the estimate.
 
-  E[V(s_0)]        mean over the last 128 start states, which no policy influences
+  E[V(s_0)]        mean over the last 512 start states, normalised as of today
   E[δ_t | age]     mean per bin of age; bins are one step wide at first, then about a twelfth of the age
-  S(t)             life table: the share of episodes that truly end (`terminated`) per step lived in each bin; a known
-                   time limit ends the sum exactly there. A truncation before it is censoring: that episode says
-                   nothing about later ages, others do.
-  memory           sums of earlier batches fade to a tenth per batch; a bin without new samples keeps its last mean for
-                   about ten batches, then goes back to 0 (the critic), as at ages never seen
+  S(t)             product limit (Kaplan and Meier 1958), age by age: Π_{a<t} (1 − ends_a / (passes_a − ¾))
+  an end           `terminated`, or a truncation by the environment itself, at whatever age. A `cut` of ours
+                   (staggering, a simulation gone wrong) says nothing about later ages
+  memory           counted in passes of an age, not in batches: E[δ | age] remembers about one pass, S about 64
+                   survivors. An age without new samples keeps what it has, δ for two
+                   episodes and ten batches, then it is 0 again
 
-With γ = 1 there is no V (it would be the sum of an endless future): the plain mean of costs per age, up to the limit,
-and no forgetting.
+With γ = 1 there is no V (it would be the sum of an endless future): the plain mean of costs per age.
 """
 
 from typing import NamedTuple
@@ -32,12 +31,27 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from focops.core import normalize
 from focops.core.types import Rollout
 
-NUM_STARTS = 128
-MEMORY = 0.1
-FORGET = 1e-10
-"""A bin whose samples have faded to this share of one has forgotten half its mean."""
+NUM_STARTS = 512
+DELTA_MEMORY = 1.0
+"""Passes of an age after which its mean of δ has faded to 1/e. More would be less noise and more lag, and lag is what
+makes a multiplier swing."""
+END_MEMORY = 64.0
+"""Survivors of an age after which its share of ends has faded to 1/e: the bias is about one in so many. Lag is less of
+a concern here, for S weighs only what the critic gets wrong."""
+FORGET = 10
+"""Batches, beside two whole episodes, after which the δ of an age that is not seen any more is forgotten: it is of
+older critics, and the age may never come again (endless episodes)."""
+RATIO_BIAS = 0.75
+"""Passes that are left out of an age's number when the share of those that end is taken. An episode that goes on keeps
+its environment from passing the age again, which makes that share too small by up to one pass in all (inverse sampling;
+Haldane 1945), and by none if passes are many in every batch."""
+ENDS_COUNT = 1 / 16
+"""What a pass that ends counts beside a survivor in END_MEMORY: an age that nobody survives must forget, too."""
+EXACT_AGES = 4096
+"""Ages whose ends are counted one by one; older ones share bins."""
 _OLDEST = 2**24
 
 
@@ -49,32 +63,40 @@ def _edges() -> np.ndarray:
     return np.array(edges, np.int32)
 
 
-EDGES = _edges()
-_BINS = len(EDGES) - 1
+BINS = _edges()
+"""Edges of the bins of δ."""
+AGES = np.union1d(np.arange(EXACT_AGES, dtype=np.int32), BINS)
+"""Edges of the bins of ends."""
+_BIN_OF_AGES = np.searchsorted(BINS, AGES[:-1], side="right") - 1
+"""The bin of δ that each bin of ends is in."""
 
 
 class State(NamedTuple):
     """Fading sums per bin of age, and the latest start states."""
 
-    delta: Float[Array, "m K"]
+    delta: Float[Array, "m B"]
     """Σ γ^t δ_t"""
-    weight: Float[Array, "m K"]
+    weight: Float[Array, "m B"]
     """Σ γ^t"""
+    unseen: Float[Array, "B"]
+    """Batches since the bin's last sample."""
     ends: Float[Array, "K"]
-    steps: Float[Array, "K"]
+    passes: Float[Array, "K"]
     starts: Float[Array, "S O"]
+    """Not normalised."""
     num_starts: Int[Array, ""]
     """Starts ever seen; the next goes to row num_starts mod S."""
     time_limit: Float[Array, ""]
-    """∞ when there is none."""
+    """∞ when there is none. No episode is longer, whether or not one has been seen to end there."""
 
 
 def init(num_constraints: int, obs_size: int, time_limit: int | None) -> State:
     return State(
-        delta=jnp.zeros((num_constraints, _BINS)),
-        weight=jnp.zeros((num_constraints, _BINS)),
-        ends=jnp.zeros(_BINS),
-        steps=jnp.zeros(_BINS),
+        delta=jnp.zeros((num_constraints, len(BINS) - 1)),
+        weight=jnp.zeros((num_constraints, len(BINS) - 1)),
+        unseen=jnp.zeros(len(BINS) - 1),
+        ends=jnp.zeros(len(AGES) - 1),
+        passes=jnp.zeros(len(AGES) - 1),
         starts=jnp.zeros((NUM_STARTS, obs_size)),
         num_starts=jnp.int32(0),
         time_limit=jnp.float32(jnp.inf if time_limit is None else time_limit),
@@ -83,14 +105,24 @@ def init(num_constraints: int, obs_size: int, time_limit: int | None) -> State:
 
 def remember_starts(state: State, rollout: Rollout) -> State:
     """Put the batch's start states into the ring of the latest ones."""
-    is_start = (rollout.age == 0).reshape(-1)
-    order = jnp.cumsum(is_start)
-    recent = is_start & (order[-1] - order < NUM_STARTS)
-    row = jnp.where(recent, (state.num_starts + order - 1) % NUM_STARTS, NUM_STARTS)
-    obs = rollout.obs.reshape(is_start.shape[0], -1)
+    order, latest = _latest_starts(rollout)
+    row = jnp.where(latest, (state.num_starts + order - 1) % NUM_STARTS, NUM_STARTS)
+    obs = rollout.raw_obs.reshape(row.shape[0], -1)
     return state._replace(
         starts=state.starts.at[row].set(obs, mode="drop"), num_starts=state.num_starts + order[-1].astype(jnp.int32)
     )
+
+
+def _latest_starts(rollout: Rollout) -> tuple[Int[Array, "N"], Bool[Array, "N"]]:
+    """Starts up to each sample, and whether it is one of those that the ring has room for."""
+    is_start = (rollout.age == 0).reshape(-1)
+    order = jnp.cumsum(is_start)
+    return order, is_start & (order[-1] - order < NUM_STARTS)
+
+
+def normalised_starts(state: State, rollout: Rollout) -> Float[Array, "S O"]:
+    """The start states as the policy would see them now. The first ones were seen when few observations had been."""
+    return normalize.apply(rollout.stats, state.starts)
 
 
 def estimate(
@@ -101,11 +133,14 @@ def estimate(
     start_value: Float[Array, "m S"],
     discount: Float[Array, "m"],
 ) -> tuple[State, Float[Array, "m"]]:
-    """J_C of the policy that made the batch; `value`s are V_C at obs, next_obs and `state.starts` before the update."""
-    reached_limit = rollout.truncated & (rollout.age + 1 >= state.time_limit)
-    over = rollout.terminated | reached_limit
-    bin_of = jnp.searchsorted(EDGES, rollout.age.reshape(-1), side="right") - 1
-    per_bin = lambda x: jax.ops.segment_sum(x.reshape(-1).astype(jnp.float32), bin_of, _BINS)
+    """J_C of the policy that made the batch; `value`s are V_C at obs, next_obs and the start states before the
+    update."""
+    over = episode_over(rollout)
+    age = rollout.age.reshape(-1)
+    bin_of, age_of = (jnp.searchsorted(edges, age, side="right") - 1 for edges in (BINS, AGES))
+    total = lambda x, of, edges: jax.ops.segment_sum(x.reshape(-1).astype(jnp.float32), of, len(edges) - 1)
+    per_age = lambda x: total(x, age_of, AGES)
+    per_bin = lambda x: total(x, bin_of, BINS)
 
     def one_delta(cost, value, next_value, discount):
         trust = discount < 1
@@ -115,32 +150,57 @@ def estimate(
         return per_bin(weight * delta), per_bin(weight)
 
     delta, weight = jax.vmap(one_delta)(jnp.moveaxis(rollout.cost, -1, 0), value, next_value, discount)
+    samples = jnp.ones_like(rollout.reward)
+    # the time limit itself is no chance of ending: `life_table` knows it
+    passes, ends = per_age(samples), per_age(over & (rollout.age + 1 < state.time_limit))
+    in_bin = per_bin(samples)
+    keep_delta = jnp.exp(-in_bin / np.diff(BINS) / DELTA_MEMORY)
+    keep_ends = jnp.exp(-(passes - (1 - ENDS_COUNT) * ends) / np.diff(AGES) / END_MEMORY)
     state = state._replace(
-        delta=MEMORY * state.delta + delta,
-        weight=MEMORY * state.weight + weight,
-        ends=MEMORY * state.ends + per_bin(rollout.terminated),
-        steps=MEMORY * state.steps + per_bin(jnp.ones_like(rollout.reward)),
+        delta=keep_delta * state.delta + delta,
+        weight=keep_delta * state.weight + weight,
+        unseen=jnp.where(in_bin > 0, 0.0, state.unseen + 1),
+        ends=keep_ends * state.ends + ends,
+        passes=keep_ends * state.passes + passes,
     )
-    seen = jnp.arange(NUM_STARTS) < state.num_starts
-    start = jnp.sum(start_value * seen, -1) / jnp.maximum(jnp.sum(seen), 1)
-    doubt = jnp.where(discount < 1, FORGET, 0.0)[:, None] * discount[:, None] ** jnp.asarray(EDGES[:-1], jnp.float32)
-    correction = jnp.sum(life_table(state, discount) * _ratio(state.delta, state.weight + doubt), -1)
+    start = mean_start_value(state, rollout, value, start_value)
+    episode = jnp.where(jnp.isinf(state.time_limit), 0.0, state.time_limit / rollout.age.shape[0])
+    known = (state.unseen <= FORGET + 2 * episode) | (discount == 1)[:, None]
+    delta = jnp.where(known, _ratio(state.delta, state.weight), 0.0)
+    correction = jnp.sum(life_table(state, discount) * delta, -1)
     return state, jnp.where(discount < 1, start, 0.0) + correction
 
 
-def life_table(state: State, discount: Float[Array, "m"]) -> Float[Array, "m K"]:
-    """Σ_t γ^t S(t) over each bin of age, with a constant rate of ending within a bin."""
-    first = jnp.asarray(EDGES[:-1], jnp.float32)
-    width = jnp.clip(jnp.asarray(EDGES[1:], jnp.float32), 0, state.time_limit) - jnp.minimum(first, state.time_limit)
-    survive = 1 - _ratio(state.ends, state.steps)
-    survive_bin = survive**width
-    reach = jnp.concatenate([jnp.ones(1), jnp.cumprod(survive_bin)[:-1]])
+def mean_start_value(
+    state: State, rollout: Rollout, value: Float[Array, "m T E"], start_value: Float[Array, "m S"]
+) -> Float[Array, "m"]:
+    """E[V(s_0)] over the ring. The −V(s_0) inside the batch's δ is of starts normalised as they were seen; by how much
+    that differs from now is added, so that the two cancel."""
+    order, latest = _latest_starts(rollout)
+    row, number = jnp.arange(NUM_STARTS), jnp.minimum(order[-1], NUM_STARTS)
+    mean = lambda x, chosen: jnp.sum(x * chosen, -1) / jnp.maximum(jnp.sum(chosen), 1)
+    new = (row - state.num_starts + number) % NUM_STARTS < number
+    as_seen = mean(value.reshape(value.shape[0], -1), latest)
+    return mean(start_value, row < state.num_starts) + as_seen - mean(start_value, new)
+
+
+def episode_over(rollout: Rollout) -> Bool[Array, "T E"]:
+    """Whether the sample is the last of a whole episode: its environment ended it, we did not cut it."""
+    return rollout.terminated | (rollout.truncated & ~rollout.cut)
+
+
+def life_table(state: State, discount: Float[Array, "m"]) -> Float[Array, "m B"]:
+    """Σ_t γ^t S(t) over each bin of δ. `AGES` wider than one step have a constant chance of ending per step."""
+    first = jnp.asarray(AGES[:-1], jnp.float32)
+    width = jnp.clip(jnp.asarray(AGES[1:], jnp.float32), 0, state.time_limit) - jnp.minimum(first, state.time_limit)
+    survive = 1 - _ratio(state.ends, jnp.maximum(state.passes - RATIO_BIAS, state.ends))
+    reach = jnp.concatenate([jnp.ones(1), jnp.cumprod(survive**width)[:-1]])
 
     def one(discount):
         keep = discount * survive
         # Σ_{j<width} keep^j, whose closed form is 0/0 at keep = 1
         total = jnp.where(keep < 1, (1 - keep**width) / jnp.where(keep < 1, 1 - keep, 1.0), width)
-        return reach * discount**first * total
+        return jax.ops.segment_sum(reach * discount**first * total, _BIN_OF_AGES, len(BINS) - 1)
 
     return jax.vmap(one)(discount)
 
@@ -150,15 +210,12 @@ def discounted_length(state: State, discount: Float[Array, "m"]) -> Float[Array,
     return jnp.sum(life_table(state, discount), -1)
 
 
-def of_finished_episodes(
-    rollout: Rollout, discount: Float[Array, "m"], time_limit: Float[Array, ""]
-) -> tuple[Float[Array, "m"], Int[Array, ""]]:
+def of_finished_episodes(rollout: Rollout, discount: Float[Array, "m"]) -> tuple[Float[Array, "m"], Int[Array, ""]]:
     """The paper's estimate: mean discounted cost of the episodes that started *and* ended inside the batch (and 0 where
     none did), and their number."""
     steps = jnp.arange(rollout.age.shape[0])[:, None]
     ended = rollout.terminated | rollout.truncated
-    whole = rollout.terminated | (rollout.truncated & ((rollout.age + 1 >= time_limit) | jnp.isinf(time_limit)))
-    counts = whole & (rollout.age <= steps)
+    counts = episode_over(rollout) & (rollout.age <= steps)
 
     def backwards(finishes: Bool[Array, "E"], step):
         ended, counts = step

@@ -45,17 +45,17 @@ def estimate(critics: Critics, theta: Params, rollout: Rollout, config: Config) 
     v, v_c = _apart(values(critics, rollout.obs, config))
     next_v, next_v_c = _apart(values(critics, rollout.next_obs, config))
     advantage = gae(rollout.reward, v, next_v, ~over, ended, config.discount, config.gae)
-    # an undiscounted sum is finite only because the time limit ends it
-    over_i = over | (rollout.truncated & (discounts == 1.0)[:, None, None])
+    # an undiscounted sum is finite only because the environment ends it
+    over_i = over | (cost_return.episode_over(rollout) & (discounts == 1.0)[:, None, None])
     cost_advantage = jax.vmap(gae, (-1, 0, 0, 0, None, 0, None))(
         rollout.cost, v_c, next_v_c, ~over_i, ended, discounts, config.cost_gae
     )
 
     estimator = cost_return.remember_starts(critics.cost_return, rollout)
-    start_v_c = values(critics, estimator.starts, config, first=1)
+    start_v_c = values(critics, cost_return.normalised_starts(estimator, rollout), config, first=1)
     estimator, j_c = cost_return.estimate(estimator, rollout, v_c, next_v_c, start_v_c, discounts)
     if config.cost_estimator == "episodes":
-        published, finished = cost_return.of_finished_episodes(rollout, discounts, estimator.time_limit)
+        published, finished = cost_return.of_finished_episodes(rollout, discounts)
         j_c = jnp.where(finished > 0, published, j_c)
     worth = cost_return.discounted_length(estimator, discounts) * jnp.std(cost_advantage, (1, 2))
 

@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from focops.core.cost_return import episode_over
 from focops.core.types import Rollout
 
 MAX_ENVS = 4096
@@ -36,10 +37,8 @@ def init(num_constraints: int) -> Memory:
     return Memory(jnp.zeros((MAX_ENVS, num_constraints)), jnp.zeros((NUM_EPISODES, num_constraints)), jnp.int32(0))
 
 
-def pay(
-    memory: Memory, rollout: Rollout, discount: Float[Array, "m"], time_limit: Float[Array, ""]
-) -> tuple[Memory, Float[Array, "T E m"]]:
-    """P_t of every sample; episodes that truly ended or reached their time limit enter the memory."""
+def pay(memory: Memory, rollout: Rollout, discount: Float[Array, "m"]) -> tuple[Memory, Float[Array, "T E m"]]:
+    """P_t of every sample; whole episodes enter the memory."""
     envs = rollout.age.shape[1]
     if envs > MAX_ENVS:
         raise ValueError(f"{envs} environments: episodes' costs are kept for at most {MAX_ENVS}")
@@ -51,8 +50,7 @@ def pay(
         return before + paying, before
 
     paid, before = jax.lax.scan(forwards, memory.paid[:envs], (rollout.age, paying))
-    at_limit = (rollout.age + 1 >= time_limit) | jnp.isinf(time_limit)
-    whole = (rollout.terminated | (rollout.truncated & at_limit)).reshape(-1)
+    whole = episode_over(rollout).reshape(-1)
     episodes, number = _remember(memory, whole, (before + paying).reshape(whole.shape[0], -1))
     return Memory(memory.paid.at[:envs].set(paid), episodes, number), before
 

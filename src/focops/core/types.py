@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from focops.core import normalize
 from focops.core.spec import Spec
 
 
@@ -15,6 +16,9 @@ class Step(NamedTuple):
     cost: Float[np.ndarray, "E m"]
     terminated: Bool[np.ndarray, "E"]
     truncated: Bool[np.ndarray, "E"]
+    cut: Bool[np.ndarray, "E"]
+    """Truncated by us (staggering, an unstable simulation), not by the environment: what the whole episode would have
+    cost is not known."""
     next_obs: Float[np.ndarray, "E O"]
 
 
@@ -23,15 +27,21 @@ class Rollout(NamedTuple):
 
     obs: Float[Array, "T E O"]
     """Normalised, as the policy saw it."""
+    raw_obs: Float[Array, "T E O"]
+    """Before that."""
     action: Float[Array, "T E A"] | Int[Array, "T E"]
     reward: Float[Array, "T E"]
     cost: Float[Array, "T E m"]
     terminated: Bool[Array, "T E"]
     truncated: Bool[Array, "T E"]
+    cut: Bool[Array, "T E"]
+    """Truncated by us, not by the environment."""
     next_obs: Float[Array, "T E O"]
     """Normalised true successor: the `obs` of a step later where the episode goes on."""
     age: Int[Array, "T E"]
     """Steps since the start of the sample's episode; 0 for its first sample."""
+    stats: normalize.RunningStats
+    """What observations are normalised by at the end of the batch."""
     progress: Float[Array, ""]
     """Share of the training budget spent before this batch, in [0, 1)."""
 
@@ -53,7 +63,7 @@ class VectorEnv(Protocol):
         ...
 
     def restart(self) -> None:
-        """Start a new episode in every environment."""
+        """Start a new episode in every environment, staggered as the first ones."""
         ...
 
     def step(self, action: np.ndarray) -> Step: ...

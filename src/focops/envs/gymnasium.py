@@ -47,6 +47,7 @@ class GymnasiumVector:
         timeout: float = 0.0,
     ):
         self.env_id, self.num_envs, self.stagger, self.diverged = env_id, num_envs, stagger, 0
+        self._warned = False
         self._deadline = Deadline(timeout, self._late)
         self._current, self._steps = 0, 0
         with self._deadline:
@@ -84,15 +85,16 @@ class GymnasiumVector:
         self._seed, self._steps = seed, 0
         self._episode = np.zeros(self.num_envs, np.int64)
         self.obs = np.zeros((self.num_envs, self.spec.obs_size), np.float32)
+        self._seen_limit = self.spec.time_limit or NEVER
         self.restart()
-        if self.stagger and self.spec.time_limit is not None:
-            self._horizon = first_horizons(self.num_envs, self.spec.time_limit)
 
     def restart(self) -> None:
         self.age = np.zeros(self.num_envs, np.int32)
-        self._horizon = np.full(self.num_envs, NEVER, np.int32)  # the time limit itself is Gymnasium's TimeLimit
+        self._horizon = np.full(self.num_envs, NEVER, np.int32)  # the time limit itself is the environment's
         self._filled = 0
         self._begin(range(self.num_envs))
+        if self.stagger and self._seen_limit < NEVER:
+            self._horizon = first_horizons(self.num_envs, self._seen_limit)
 
     def step(self, action: np.ndarray) -> Step:
         if not np.isfinite(action).all():
@@ -113,13 +115,32 @@ class GymnasiumVector:
         self._remember(action)
         self._steps += 1
         self.age = self.age + 1
-        truncated |= self.age >= self._horizon
+        cut = ~(terminated | truncated) & (self.age >= self._horizon)
+        own = np.flatnonzero(truncated & ~terminated)
+        truncated |= cut
         self.obs = next_obs
         ended = terminated | truncated
         if ended.any():
-            self.obs = next_obs.copy()
+            self.obs, lengths = next_obs.copy(), self.age.copy()
             self._begin(np.flatnonzero(ended))
-        return Step(reward, cost, terminated, truncated, next_obs)
+            if own.size and lengths[own].min() < self._seen_limit:
+                self._learn_limit(own, lengths)
+        return Step(reward, cost, terminated, truncated, cut, next_obs)
+
+    def _learn_limit(self, own: np.ndarray, lengths: np.ndarray) -> None:
+        """Environments `own` have truncated episodes of those `lengths` themselves, earlier than was known. That is the
+        time limit from now on; those that run in step are staggered by it."""
+        self._seen_limit = limit = int(lengths[own].min())
+        if self.spec.time_limit is not None and not self._warned:
+            self._warned = True
+            log.warning(
+                "%s truncated an episode itself after %d steps, before the %d that it is registered with"
+                " (max_episode_steps). Such an episode counts as whole: its cost is what it paid in those steps",
+                self.env_id, limit, self.spec.time_limit,
+            )  # fmt: skip
+        if self.stagger:
+            together = own[lengths[own] == limit]
+            self._horizon[together] = first_horizons(self.num_envs, limit)[together]
 
     def state(self) -> dict[str, np.ndarray]:
         rows = min(int(self.age.max()), self._kept)
@@ -129,6 +150,7 @@ class GymnasiumVector:
             "horizon": self._horizon.copy(),
             "episode": self._episode.copy(),
             "history": self._actions[self._filled - rows : self._filled].copy(),
+            "seen_limit": np.array(self._seen_limit, np.int64),
             "seed": np.array(self._seed, np.int64),
             "steps": np.array(self._steps, np.int64),
         }
@@ -140,7 +162,7 @@ class GymnasiumVector:
                 f"the saved observations have shape {state['obs'].shape}, {self.env_id} has {self.obs.shape} here:"
                 " restore with the environment and the number of environments it was saved with"
             )
-        self._seed, self._steps = int(state["seed"]), int(state["steps"])
+        self._seed, self._steps, self._seen_limit = (int(state[name]) for name in ("seed", "steps", "seen_limit"))
         self._episode, self._filled = state["episode"] - 1, 0
         self._begin(range(self.num_envs))
         self.age, self._horizon = state["age"].copy(), state["horizon"].copy()

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Float, Int, UInt32
 
 from focops.core.spec import Constraint
@@ -63,6 +62,8 @@ class Transition(NamedTuple):
     cost: Float[Array, "N m"]
     terminated: Bool[Array, "N"]
     truncated: Bool[Array, "N"]
+    cut: Bool[Array, "N"]
+    """Truncated by us, not by the task."""
     next_obs: Float[Array, "N O"]
 
 
@@ -119,25 +120,26 @@ class MjxTask:
         return same
 
     def begin(self, seed: UInt32[Array, "N 2"], index: Int[Array, "N"], num_envs: int) -> Simulations:
-        """Environments `index` (of `num_envs`) of runs with those seeds, at the start of their first episodes; these
-        are cut at (i+1)/E of the time limit when `stagger` is set, so that later ones do not all end together."""
-        n, model, limit = len(index), self.model, self.task.time_limit
-        first = first_horizons(num_envs, limit) if self.stagger else np.full(num_envs, limit, np.int32)
+        """Environments `index` (of `num_envs`) of runs with those seeds, at the start of their first episodes."""
+        n, model = len(index), self.model
         zeros = lambda *shape: jnp.zeros((n, *shape))
         sims = Simulations(
             qpos=zeros(model.nq), qvel=zeros(model.nv), warmstart=zeros(model.nv), obs=zeros(0), position=zeros(0),
             age=jnp.zeros(n, jnp.int32), horizon=jnp.zeros(n, jnp.int32), episode=jnp.zeros(n, jnp.int32),
             seed=seed, number=index, diverged=jnp.zeros(n, jnp.int32),
         )  # fmt: skip
-        return self.restart(sims)._replace(horizon=jnp.asarray(first)[index])
+        return self.restart(sims, num_envs)
 
-    def restart(self, sims: Simulations) -> Simulations:
-        """Start a new episode in every environment."""
+    def restart(self, sims: Simulations, num_envs: int) -> Simulations:
+        """Start a new episode in every environment, `num_envs` per run. With `stagger` it is cut at (i+1)/E of the time
+        limit, so that later ones do not all end together."""
         everywhere = jnp.ones(sims.age.shape, bool)
         # widths that a first start does not know yet
         shapes = jax.eval_shape(self._observe, self.load(sims))
         blank = [jnp.zeros(x.shape) for x in shapes]
-        return self._reset(self.load(sims), sims._replace(obs=blank[0], position=blank[1]), everywhere)[1]
+        sims = self._reset(self.load(sims), sims._replace(obs=blank[0], position=blank[1]), everywhere)[1]
+        first = jnp.asarray(first_horizons(num_envs, self.task.time_limit))
+        return sims._replace(horizon=first[sims.number]) if self.stagger else sims
 
     def load(self, sims: Simulations) -> Data:
         """MuJoCo's working arrays for simulations in these states."""
@@ -174,6 +176,7 @@ class MjxTask:
             cost=jnp.where(sane[:, None], cost, 0.0),
             terminated=terminated & sane,
             truncated=truncated | ~sane,
+            cut=~(terminated & sane) & ((truncated & (age < task.time_limit)) | ~sane),
             next_obs=jnp.where(sane[:, None], next_obs, sims.obs),
         )
         sims = sims._replace(

@@ -57,13 +57,13 @@ class MujocoBatch:
         self._seed = seed
         self._episode = np.zeros(self.num_envs, np.int64)
         self.restart()
-        if self.stagger:
-            self._horizon = first_horizons(self.num_envs, self.task.time_limit)
 
     def restart(self) -> None:
         self.age = np.zeros(self.num_envs, np.int32)
         self._horizon = np.full(self.num_envs, self.task.time_limit, np.int32)
         self._begin(np.arange(self.num_envs))
+        if self.stagger:
+            self._horizon = first_horizons(self.num_envs, self.task.time_limit)
 
     def step(self, action: np.ndarray) -> Step:
         if action.shape != self._ctrl.shape:
@@ -76,14 +76,16 @@ class MujocoBatch:
         next_obs = self._observe()
         self.age = self.age + 1  # new arrays throughout, so that callers may keep what they were given
         truncated = self.age >= self._horizon
+        cut = truncated & ~terminated & (self.age < task.time_limit)
         if broken.size:
             next_obs[broken] = self.obs[broken]
             reward[broken], cost[broken], terminated[broken], truncated[broken] = 0.0, 0.0, False, True
+            cut[broken] = True
         self.obs, self._position = next_obs, position
         ended = terminated | truncated
         if ended.any():
             self._begin(np.flatnonzero(ended))
-        return Step(reward, cost, terminated, truncated, next_obs)
+        return Step(reward, cost, terminated, truncated, cut, next_obs)
 
     def state(self) -> dict[str, np.ndarray]:
         return {

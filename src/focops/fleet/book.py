@@ -26,12 +26,12 @@ def blank(num_envs: int, constraints: int) -> Book:
     return Book(jnp.zeros((num_envs, width)), jnp.zeros((RECENT, width + 1)), jnp.int32(0))
 
 
-def enter(book: Book, rollout: Rollout, discount: Float[Array, "m"], *, limit: int | None) -> Book:
+def enter(book: Book, rollout: Rollout, discount: Float[Array, "m"]) -> Book:
     """Enter one run's batch [T, E], as `EpisodeBook.add` does."""
     steps = jnp.arange(rollout.age.shape[0])[:, None]
     ended = rollout.terminated | rollout.truncated
     length = rollout.age + 1
-    whole = ended & (rollout.terminated | (limit is None or length >= limit))
+    whole = ended & ~rollout.cut
     discounted = discount ** rollout.age[..., None].astype(jnp.float32) * rollout.cost
     paid = jnp.concatenate([rollout.reward[..., None], discounted, rollout.cost], -1)
     total = book.running + jnp.cumsum(paid, 0)

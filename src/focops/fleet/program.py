@@ -88,7 +88,7 @@ class Program:
 
     def cut(self, runs: Runs) -> Runs:
         """Start a new episode in every environment; those that are cut are not counted."""
-        sims = _by_run(self.env.restart(_flat(runs.sims)), runs.key.shape[0])
+        sims = _by_run(self.env.restart(_flat(runs.sims), self.num_envs), runs.key.shape[0])
         return runs._replace(sims=sims, book=runs.book._replace(running=jnp.zeros_like(runs.book.running)))
 
     def iterate(
@@ -100,12 +100,10 @@ class Program:
         keys = jax.vmap(split)(runs.key, number)
         (state, stats), sims = runs.learner, runs.sims
         rollout, stats, sims, overflow = self._collect(keys[:, 0], state.policy, stats, sims, progress)
-        axes = Rollout(*[1] * (len(Rollout._fields) - 1), progress=0)  # type: ignore[arg-type]
+        axes = Rollout(*[1] * (len(Rollout._fields) - 2), stats=None, progress=0)  # type: ignore[arg-type]
         update = jax.vmap(learn(self.algorithm), (0, 0, 0, axes, 0))
         state, info, finite_now = update(keys[:, 1], state, stats, rollout, config)
-        book = jax.vmap(partial(books.enter, limit=self.env.spec.time_limit), (0, axes, 0))(
-            runs.book, rollout, jnp.array(config.cost_discounts).T
-        )
+        book = jax.vmap(books.enter, (0, axes, 0))(runs.book, rollout, jnp.array(config.cost_discounts).T)
         good = runs.good & finite_now
         after = Runs((state, stats), sims, book, runs.key, good)
         after = jax.tree.map(
@@ -129,14 +127,14 @@ class Program:
         def step(carry: Any, noise: Any) -> Any:
             data, sims, stats = carry
             grouped = lambda x: x.reshape(runs, num, *x.shape[1:])
-            stats, obs, action = act(params, stats, grouped(sims.obs), noise)
-            age = grouped(sims.age)
+            raw_obs, age = grouped(sims.obs), grouped(sims.age)
+            stats, obs, action = act(params, stats, raw_obs, noise)
             data, sims, out = self.env.step(data, sims, action.reshape(runs * num, -1))
             out = jax.tree.map(grouped, out)
-            return (data, sims, stats), (obs, action, *out, age)
+            return (data, sims, stats), (obs, raw_obs, action, *out, age)
 
         (data, flat, stats), seen = jax.lax.scan(step, (self.env.load(flat), flat, stats), noise)
-        return Rollout(*seen, progress=progress), stats, _by_run(flat, runs), self.env.overflow(data)
+        return Rollout(*seen, stats=None, progress=progress), stats, _by_run(flat, runs), self.env.overflow(data)
 
 
 def _flat(tree: Any) -> Any:
