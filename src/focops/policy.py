@@ -14,7 +14,7 @@ from focops.core.networks import MLP, Network
 from focops.core.spec import Spec
 from focops.errors import UsageError
 from focops.runs import checkpoint
-from focops.runs.files import write_atomically
+from focops.runs.files import make_own_folder, write_atomically
 
 FILE = "policy.safetensors"
 _DESCRIBED = ("task", "iteration", "obs_size", "action_size", "discrete", "action_low", "action_high", "hidden")
@@ -80,7 +80,7 @@ def save_policy(
     data = checkpoint.serialize(arrays, {"policy": dict(zip(_DESCRIBED, values, strict=True))})
     path = folder / FILE
     with checkpoint.explained(f"could not write the policy {path}"):
-        folder.mkdir(parents=True, exist_ok=True)
+        make_own_folder(folder)
         write_atomically(path, data)
 
 

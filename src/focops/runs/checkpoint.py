@@ -18,7 +18,7 @@ import safetensors.numpy
 from safetensors import SafetensorError
 
 from focops.errors import RunError
-from focops.runs.files import write_atomically
+from focops.runs.files import make_own_folder, write_atomically
 
 FORMAT = 1
 KEPT = 2
@@ -47,7 +47,7 @@ def save(folder: Path, number: int, arrays: Arrays, meta: Meta) -> Path:
     path = _path(folder, number)
     data = serialize(arrays, meta)
     with explained(f"could not write the checkpoint {path}", ". Earlier checkpoints are untouched"):
-        folder.mkdir(parents=True, exist_ok=True)
+        make_own_folder(folder)
         write_atomically(path, data)
     _tidy(folder, number)
     return path

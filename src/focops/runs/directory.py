@@ -15,7 +15,7 @@ from typing import IO, Any, Self
 from focops.config import TrainConfig
 from focops.errors import UsageError
 from focops.runs.config_json import config_from_json, config_to_json
-from focops.runs.files import write_json
+from focops.runs.files import make_own_folder, open_own, refuse_link, write_json
 
 PACKAGES = ("focops", "jax", "jaxlib", "numpy", "mujoco", "gymnasium")
 
@@ -41,7 +41,7 @@ class RunDirectory:
         try:
             run.require_free()
             with _explained(run.path, "write"):
-                run.checkpoints.mkdir(exist_ok=True)
+                make_own_folder(run.checkpoints)
             run.write_config(dataclasses.replace(config, out=run.path), versions)
         except BaseException:
             run.close()
@@ -77,6 +77,10 @@ class RunDirectory:
     @property
     def summary_file(self) -> Path:
         return self.path / "summary.json"
+
+    @property
+    def _lock_file(self) -> Path:
+        return self.path / ".lock"
 
     @property
     def holds_run(self) -> bool:
@@ -167,8 +171,11 @@ class RunDirectory:
         self.close()
 
     def _acquire(self) -> None:
-        with _explained(self.path, "write in"):
-            lock = open(self.path / ".lock", "a+")  # noqa: SIM115  # held for the life of the run
+        for folder in (self.checkpoints, self.policy, self.path / "wandb"):
+            with _explained(folder, "write in"):
+                refuse_link(folder)
+        with _explained(self._lock_file, "write"):
+            lock = open_own(self._lock_file, "a+")  # held for the life of the run
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -17,7 +17,7 @@ from focops import arguments, grid
 from focops.arguments import Options, ResumeOptions
 from focops.errors import UsageError
 from focops.runs.directory import RunDirectory, default_path
-from focops.runs.files import write_json
+from focops.runs.files import open_own, write_json
 from focops.runs.grid_display import choose_display
 from focops.runs.metrics import read_last
 from focops.runs.signals import conclude, stop_on_signals
@@ -83,7 +83,7 @@ def resume(options: ResumeOptions) -> int:
     base = options.run
     try:
         described = json.loads((base / "grid.json").read_text())["runs"]
-        jobs = [Job(run["name"], base / run["name"], run["words"]) for run in described]
+        jobs = [_described_job(base, run["name"], run["words"]) for run in described]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(f"{base / 'grid.json'} is damaged: {error}; resume its runs one by one") from None
     if any(grid.value_of(grid.split(job.words), "--backend", "cpu") == "mjx" for job in jobs):
@@ -104,8 +104,20 @@ def resume(options: ResumeOptions) -> int:
 
 
 def _train_words(words: Sequence[str], directory: Path) -> list[str]:
-    kept = [w.text for w in grid.split(words) if w.owner not in NOT_PASSED_ON and w.text not in NOT_PASSED_ON]
-    return ["train", *kept, "--out", str(directory), "--quiet"]
+    kept = [w for w in grid.split(words) if w.owner not in NOT_PASSED_ON and w.text not in NOT_PASSED_ON]
+    texts = [os.path.abspath(w.text) if w.owner == "--from" else w.text for w in kept]  # resumed from anywhere
+    return ["train", *texts, "--out", str(directory), "--quiet"]
+
+
+def _described_job(base: Path, name: Any, words: Any) -> Job:
+    """A run as grid.json has it, which may be anybody's: it is trained in `base`, wherever that lies now."""
+    if not isinstance(name, str) or name in ("", ".", "..") or "/" in name or "\0" in name:
+        raise ValueError(f"the name {name!r} is not that of a folder in {base}")
+    if (base / name).is_symlink():
+        raise ValueError(f"{base / name} is a symbolic link, which is not followed")
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words) or words[:1] != ["train"]:
+        raise ValueError(f"the words of {name} are not a `train` command")
+    return Job(name, base / name, _train_words(words[1:], base / name))
 
 
 def run_all(base: Path, jobs: list[Job], at_once: int, threads: int, quiet: bool) -> int:
@@ -126,7 +138,12 @@ def run_all(base: Path, jobs: list[Job], at_once: int, threads: int, quiet: bool
                     free.append(job.core)
                     display.ended(job)
                 elif job.state == "waiting" and free and not stopped:
-                    _start(job, free.pop(0))
+                    try:
+                        _start(job, free[0])
+                        free.pop(0)
+                    except OSError as error:
+                        job.state, job.error = "failed", f"not begun: {error.strerror}"
+                        display.ended(job)
             display.update()
             time.sleep(POLL_SECONDS)
     failures = [f"{job.name}: {job.error} (all it said: {job.output})" for job in jobs if job.state == "failed"]
@@ -134,8 +151,8 @@ def run_all(base: Path, jobs: list[Job], at_once: int, threads: int, quiet: bool
 
 
 def _start(job: Job, core: int | None) -> None:
-    job.directory.mkdir(parents=True, exist_ok=True)
-    with open(job.output, "ab") as output, _on_core(core):
+    job.directory.mkdir(exist_ok=True)
+    with open_own(job.output, "ab") as output, _on_core(core):
         job.process = subprocess.Popen(
             [sys.executable, "-m", "focops.cli", *job.words],
             stdin=subprocess.DEVNULL,

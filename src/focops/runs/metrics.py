@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from focops.errors import RunError, UsageError
-from focops.runs.files import jsonable, write_atomically
+from focops.runs.files import jsonable, open_own, write_atomically
 
 FLUSH_SECONDS = 10
 Record = dict[str, Any]
@@ -38,7 +38,7 @@ class MetricsLog:
         self.path = self.directory / "metrics.jsonl"
         self._wandb = wandb
         self._sinks: list[Sink] | None = None
-        self._file = _explained(self.path, lambda: open(self.path, "ab"))  # noqa: SIM115  # open as long as the run
+        self._file = _explained(self.path, lambda: open_own(self.path, "ab"))  # open as long as the run
 
     def write(self, record: Record) -> None:
         """Append one record; NaN and infinities become null."""
@@ -78,7 +78,11 @@ class MetricsLog:
     def _open_sinks(self) -> list[Sink]:
         last = read_last(self.path)
         purge_step = 0 if last is None else int(last["samples"]) + 1
-        sinks: list[Sink] = [TensorBoard(self.directory, purge_step)]
+        sinks: list[Sink] = []
+        try:
+            sinks.append(TensorBoard(self.directory, purge_step))
+        except OSError as error:
+            warnings.warn(f"no metrics to TensorBoard: {error}", stacklevel=3)
         return [*sinks, WandB(self.directory)] if self._wandb else sinks
 
     def _each_sink(self, action: Any) -> None:
