@@ -136,6 +136,8 @@ def resume_all(
     with contextlib.ExitStack() as stack:
         directories = [stack.enter_context(RunDirectory.open(Path(path))) for path in paths]
         configs = [_changed(each.config_with(network), steps, changes or {}) for each in directories]
+        for directory, config in zip(directories, configs, strict=True):
+            directory.require_no_lost_checkpoint(config.checkpoint_every)
         learner = _learner(configs)
         found = checkpoint.load_common([each.checkpoints for each in directories])
         if found is not None:

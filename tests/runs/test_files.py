@@ -110,6 +110,7 @@ def test_an_out_that_is_a_link_to_a_directory_of_the_users_is_fine(tmp_path: Pat
     (tmp_path / "link").symlink_to(tmp_path / "real")
     with RunDirectory.create(dataclasses.replace(default_config(), out=tmp_path / "link")) as run:
         checkpoint.save(run.checkpoints, 1, {}, {})
+        run.require_in_place()
     assert (tmp_path / "real" / "checkpoint" / "00000001.safetensors").exists()
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from focops.config import TrainConfig
-from focops.errors import UsageError
+from focops.errors import RunError, UsageError
 from focops.runs.config_json import config_from_json, config_to_json
-from focops.runs.files import make_own_folder, open_own, refuse_link, write_json
+from focops.runs.files import is_still_at, make_own_folder, open_own, refuse_link, write_json
 
 PACKAGES = ("focops", "jax", "jaxlib", "numpy", "mujoco", "gymnasium")
 
@@ -158,6 +158,32 @@ class RunDirectory:
         summary = self.summary
         return summary is not None and summary["finished"] and summary["steps"] >= (steps or 0)
 
+    def require_in_place(self) -> None:
+        """Refuse to go on if the directory that was locked has been removed or renamed."""
+        if self._lock is not None and not is_still_at(self._lock_file, self._lock.fileno()):
+            raise RunError(
+                f"{self.path} is no longer the directory that this run began in: it, or the .lock in it, was removed,"
+                " renamed or replaced meanwhile. Nothing more was written; if the directory is elsewhere now, resume it"
+                " there from its last checkpoint:  focops resume DIRECTORY"
+            )
+
+    def require_no_lost_checkpoint(self, checkpoint_every: int) -> None:
+        """Refuse to start over where there has been a checkpoint: that would replace the metrics and the policy.
+
+        A run killed before its first checkpoint has the empty folder, no policy, and records up to that checkpoint.
+        """
+        if any(self.checkpoints.glob("*.safetensors")):
+            return
+        records, has_policy = _lines(self.metrics_file), self.policy.exists()
+        overdue = 0 < checkpoint_every < records or (records > 0 and not self.checkpoints.exists())
+        if overdue or has_policy:
+            found = [f"{records} records in metrics.jsonl"] * (records > 0) + ["a policy"] * has_policy
+            raise UsageError(
+                f"{self.path} has {' and '.join(found)}, but its checkpoints are missing from {self.checkpoints}: the"
+                " run would start over and replace what is there. Put the checkpoints back, or train a new run with"
+                " `focops train --out`; to start over here, remove metrics.jsonl and policy/ first"
+            )
+
     def close(self) -> None:
         """Let another process have the run."""
         if self._lock is not None:
@@ -220,6 +246,14 @@ def current_versions() -> dict[str, str]:
         with contextlib.suppress(metadata.PackageNotFoundError):
             found[package] = metadata.version(package)
     return found
+
+
+def _lines(file: Path) -> int:
+    """Whole lines of a file; 0 if there is none."""
+    if not file.exists():
+        return 0
+    with _explained(file, "read"), open(file, "rb") as lines:
+        return sum(line.endswith(b"\n") for line in lines)
 
 
 def _flat(config: dict[str, Any]) -> dict[str, Any]:

@@ -6,8 +6,8 @@ import json
 import math
 import os
 import stat
-import stat
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -61,6 +61,29 @@ def make_own_folder(folder: Path) -> None:
     """Make a folder of a run if it is not there, but not the run's directory; OSError if it is a link."""
     refuse_link(folder)
     folder.mkdir(exist_ok=True)
+
+
+def is_still_at(path: Path, descriptor: int) -> bool:
+    """Whether `path` still leads to what was opened; not if that was removed or renamed, or the folder it is in."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(descriptor))
+    except OSError:
+        return False
+
+
+@contextlib.contextmanager
+def held_in_place(folder: Path) -> Iterator[Callable[[], None]]:
+    """A function that raises OSError once `folder` has been removed or renamed."""
+    descriptor = os.open(folder, os.O_RDONLY)
+
+    def require_in_place() -> None:
+        if not is_still_at(folder, descriptor):
+            raise OSError(errno.ENOENT, f"{folder} was removed or renamed meanwhile; resume it where it is now")
+
+    try:
+        yield require_in_place
+    finally:
+        os.close(descriptor)
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -87,7 +87,7 @@ class Loop:
             if isinstance(outcome, RunError):
                 if each.error is None:
                     self._fail(each, outcome)
-            else:
+            elif each.error is None:
                 each.log(outcome, seconds)
         if display:
             display.update([None if isinstance(outcome, RunError) else outcome for outcome in outcomes])

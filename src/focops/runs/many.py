@@ -17,7 +17,7 @@ from focops import arguments, grid
 from focops.arguments import Options, ResumeOptions
 from focops.errors import UsageError
 from focops.runs.directory import RunDirectory, default_path
-from focops.runs.files import open_own, write_json
+from focops.runs.files import held_in_place, open_own, write_json
 from focops.runs.grid_display import choose_display
 from focops.runs.metrics import read_last
 from focops.runs.signals import conclude, stop_on_signals
@@ -128,7 +128,11 @@ def run_all(base: Path, jobs: list[Job], at_once: int, threads: int, quiet: bool
     free = free[:at_once]
     display = choose_display(base, jobs, quiet)
     passed_on = False
-    with stop_on_signals(lambda: _signal(jobs, signal.SIGKILL)) as stopped, display:
+    with (
+        held_in_place(base) as require_in_place,
+        stop_on_signals(lambda: _signal(jobs, signal.SIGKILL)) as stopped,
+        display,
+    ):
         while any(job.state == "running" or (job.state == "waiting" and not stopped) for job in jobs):
             if stopped and not passed_on:
                 _signal(jobs, stopped[0])
@@ -139,6 +143,7 @@ def run_all(base: Path, jobs: list[Job], at_once: int, threads: int, quiet: bool
                     display.ended(job)
                 elif job.state == "waiting" and free and not stopped:
                     try:
+                        require_in_place()
                         _start(job, free[0])
                         free.pop(0)
                     except OSError as error:
@@ -175,7 +180,10 @@ def _ended(job: Job) -> bool:
         job.state = "stopped"
     else:
         job.state = "failed"
-        lines = job.output.read_text(errors="replace").strip().splitlines()
+        try:
+            lines = job.output.read_text(errors="replace").strip().splitlines()
+        except OSError:
+            lines = [f"{job.directory} was removed or renamed while the run was at work"]
         said = lines[-1].removeprefix("error: ") if lines else ""
         job.error = f"killed by signal {-status}" if status < 0 else said or f"exit status {status}"
     return True
