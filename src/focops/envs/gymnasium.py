@@ -18,7 +18,7 @@ from gymnasium import spaces
 from focops.core.spec import Spec
 from focops.core.types import Step
 from focops.envs.deadline import Deadline
-from focops.envs.foreign import HOW_TO_ADD_A_COST, action_bounds, action_encoder, open_env
+from focops.envs.foreign import HOW_TO_ADD_A_COST, action_bounds, action_encoder, open_env, require_in_range
 from focops.envs.limits import constrain
 from focops.envs.stagger import first_horizons
 from focops.errors import RunError, UsageError
@@ -105,8 +105,8 @@ class GymnasiumVector:
             for i, act in enumerate(self._encode(action)):
                 obs, r, over, cut, info = self._ask(i, "step", act)
                 next_obs[i], reward[i] = self._flat(obs, i), self._numbers("reward", r, (), i)
-                terminated[i] = self._numbers("terminated", over, (), i)
-                truncated[i] = self._numbers("truncated", cut, (), i)
+                terminated[i] = self._truth("terminated", over, i)
+                truncated[i] = self._truth("truncated", cut, i)
                 cost[i] = self._cost(info, i)
         for what, array in (("observation", next_obs), ("reward", reward), ("cost", cost)):
             self._check_finite(what, array)
@@ -157,8 +157,11 @@ class GymnasiumVector:
             )  # fmt: skip
 
     def close(self) -> None:
-        for env in self._envs:
-            env.close()
+        for i in range(len(self._envs)):
+            try:
+                self._ask(i, "close")
+            except UsageError as error:  # the run has ended already, and how is not changed by this
+                log.warning("%s", error)
 
     def _replay(self, i: int, state: dict[str, np.ndarray]) -> bool:
         """Repeat the actions of environment i's episode; whether it came back to where it was."""
@@ -197,7 +200,7 @@ class GymnasiumVector:
             return getattr(self._envs[i], method)(*args, **kwargs)
         except UsageError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # whether the run ends is not theirs to decide
             where = traceback.extract_tb(error.__traceback__)[-1]
             raise RunError(
                 f"environment {i} of {self.env_id} raised {type(error).__name__}: {error}"
@@ -211,6 +214,7 @@ class GymnasiumVector:
         try:
             if isinstance(self._space, spaces.Box) and np.shape(obs) != self._space.shape:
                 raise ValueError(f"shape {np.shape(obs)}")
+            require_in_range(self._space, obs)
             return np.asarray(spaces.flatten(self._space, obs))
         except (ValueError, TypeError, KeyError, IndexError) as error:
             raise RunError(
@@ -256,6 +260,19 @@ class GymnasiumVector:
                 f" it must be {due}"
             )
         return numbers
+
+    def _truth(self, what: str, value: Any, i: int) -> bool:
+        try:
+            found = np.asarray(value)
+            fits = found.shape == () and found.item() in (True, False)  # as 0 and 1 are; None is not
+        except (TypeError, ValueError):
+            fits = False
+        if not fits:
+            raise RunError(
+                f"environment {i} of {self.env_id} returned {value!r} as its {what} at step {self._steps}:"
+                " it must be True or False"
+            )
+        return bool(value)
 
     def _check_finite(self, what: str, array: np.ndarray) -> None:
         if not np.isfinite(array).all():
