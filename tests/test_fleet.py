@@ -416,6 +416,15 @@ def test_a_damaged_checkpoint_of_one_run_is_said_and_all_go_on_from_the_one_befo
     assert all_results(base) == all_results(finished)
 
 
+def test_a_checkpoint_of_another_run_is_said_and_all_go_on_from_the_one_before(tmp_path, finished):
+    base = Path(shutil.copytree(finished, tmp_path / "runs"))
+    newest = Path("checkpoint", "00000006.safetensors")
+    shutil.copy(base / "0" / newest, base / "2" / newest)
+    with pytest.warns(checkpoint.CheckpointWarning, match=r"2/checkpoint/00000006.* is of another run .*earlier"):
+        runs.resume_all([base / str(i) for i in range(3)])
+    assert all_results(base) == all_results(finished)
+
+
 def test_exact_runs_keep_the_checkpoints_at_cuts_alone_and_resume_exactly(tmp_path):
     runs.run_all(varied(tmp_path / "whole", exact=True))
     for stop, kept in ((1, 0), (3, 2)):

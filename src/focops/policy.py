@@ -14,7 +14,9 @@ from focops.core.networks import MLP, Network
 from focops.core.spec import Spec
 from focops.errors import UsageError
 from focops.runs import checkpoint
+from focops.runs.directory import RunDirectory
 from focops.runs.files import make_own_folder, write_atomically
+from focops.runs.identity import Identity, difference
 
 FILE = "policy.safetensors"
 _DESCRIBED = ("task", "iteration", "obs_size", "action_size", "discrete", "action_low", "action_high", "hidden")
@@ -72,12 +74,13 @@ def save_policy(
     hidden: tuple[int, ...] | None,
     task: str,
     iteration: int,
+    run: Identity | None = None,
 ) -> None:
-    """Write what `load` needs, as one file. `hidden` is None for a network of the user's own."""
+    """Write what `load` needs, as one file. `hidden` is None for a network of the user's own; `run` is whose it is."""
     arrays = {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in _leaves(params, stats)}
     bounds = spec.action_low, spec.action_high
     values = (task, iteration, spec.obs_size, spec.action_size, spec.discrete, *bounds, hidden)
-    data = checkpoint.serialize(arrays, {"policy": dict(zip(_DESCRIBED, values, strict=True))})
+    data = checkpoint.serialize(arrays, {"policy": dict(zip(_DESCRIBED, values, strict=True)), "run": run})
     path = folder / FILE
     with checkpoint.explained(f"could not write the policy {path}"):
         make_own_folder(folder)
@@ -94,6 +97,7 @@ def load(path: Path | str, network: Network | None = None) -> Policy:
         data = file.read_bytes()
     arrays, meta = checkpoint.deserialize(data, str(file), "policy")
     described = _described(meta, file)
+    _require_own(RunDirectory(Path(path)), file, meta.get("run") or {"task": described["task"]})
     if network is None:
         if described["hidden"] is None:
             raise UsageError(f"{file} was trained with a network of its own; pass it: focops.load(path, network=…)")
@@ -114,6 +118,17 @@ def load(path: Path | str, network: Network | None = None) -> Policy:
         raise UsageError(f"{file} does not fit its network, which has no {min(arrays)}")
     params, stats = jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(templates), leaves)
     return Policy(network, params, stats, described)
+
+
+def _require_own(directory: RunDirectory, file: Path, found: Any) -> None:
+    """Refuse a policy that lies in another run's directory."""
+    if file.parent == directory.policy and directory.config_file.is_file():
+        other = difference(found, directory.identity)
+        if other:
+            raise UsageError(
+                f"{file} is of another run ({other}); `focops resume {directory.path}` writes the policy of its own"
+                f" newest checkpoint again, and focops.load({str(file)!r}) loads this one by itself"
+            )
 
 
 def _described(meta: Any, file: Path) -> dict[str, Any]:

@@ -139,7 +139,7 @@ def resume_all(
         for directory, config in zip(directories, configs, strict=True):
             directory.require_no_lost_checkpoint(config.checkpoint_every)
         learner = _learner(configs)
-        found = checkpoint.load_common([each.checkpoints for each in directories])
+        found = checkpoint.load_common([d.checkpoints for d in directories], [d.identity for d in directories])
         if found is not None:
             learner.restore(found)
         elif configs[0].init_from is not None:
@@ -182,7 +182,8 @@ def _only(outcomes: list[Run | RunError]) -> Run:
 
 
 def _start_from(learner: Learner, source: Path) -> None:
-    newest = checkpoint.load_newest(RunDirectory.open(source, lock=False).checkpoints)
+    directory = RunDirectory.open(source, lock=False)
+    newest = checkpoint.load_newest(directory.checkpoints, directory.identity)
     if newest is None:
         raise UsageError(f"{source} has no checkpoint yet to start from")
     learner.start_from(newest[0], str(source))

@@ -21,6 +21,7 @@ from focops.core.types import Params, Rollout, VectorEnv
 from focops.errors import RunError, UsageError
 from focops.policy import save_policy
 from focops.rollout import Collector, normalised
+from focops.runs.identity import Identity
 
 Record = dict[str, Any]
 Arrays = dict[str, np.ndarray]
@@ -162,9 +163,11 @@ class Trainer:
         rejected = {} if self._rejected is None else named(self._rejected, "rejected")
         return {**self.arrays(), **batch, **rejected, "rollout/steps": np.array(self.collector.collected)}
 
-    def save_policy(self, folder: Path) -> None:
+    def save_policy(self, folder: Path, run: Identity) -> None:
         """Write the policy on its own, for `focops.load`."""
-        save_policy_of(folder, self.state.policy, self.stats, self.config, self.spec, self.algo_config, self.iteration)
+        save_policy_of(
+            folder, run, self.state.policy, self.stats, self.config, self.spec, self.algo_config, self.iteration
+        )
 
 
 def key_of(seed: int) -> Any:
@@ -247,11 +250,11 @@ def take_over(learner: Any, arrays: Arrays, source: str, task: str) -> Any:
 
 
 def save_policy_of(
-    folder: Path, params: Any, stats: Any, config: TrainConfig, spec: Spec, algo: Any, iteration: int
+    folder: Path, run: Identity, params: Any, stats: Any, config: TrainConfig, spec: Spec, algo: Any, iteration: int
 ) -> None:
     """Write a run's policy on its own, for `focops.load`."""
     hidden = algo.hidden if algo.network is None else None
-    save_policy(folder, params, stats, spec, hidden, config.task, iteration)
+    save_policy(folder, params, stats, spec, hidden, config.task, iteration, run)
 
 
 def named(tree: Params, prefix: str = "learner") -> Arrays:

@@ -13,7 +13,7 @@ from focops.config import TrainConfig
 from focops.errors import UsageError
 
 FORMAT = 1
-_OUTSIDE = {"format", "versions", "changes"}
+_OUTSIDE = {"format", "versions", "changes", "run_id"}
 _NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 

@@ -16,6 +16,7 @@ from focops.config import TrainConfig
 from focops.errors import RunError, UsageError
 from focops.runs.config_json import config_from_json, config_to_json
 from focops.runs.files import is_still_at, make_own_folder, open_own, refuse_link, write_json
+from focops.runs.identity import Identity, run_id
 
 PACKAGES = ("focops", "jax", "jaxlib", "numpy", "mujoco", "gymnasium")
 
@@ -113,11 +114,13 @@ class RunDirectory:
     def write_config(
         self, config: TrainConfig, versions: dict[str, str] | None = None, changes: list[dict[str, Any]] | None = None
     ) -> None:
-        """Write config.json with the versions of all that decides a run's numbers (those it began with are kept), and
-        what was changed on the way."""
+        """Write config.json with the versions of all that decides a run's numbers and the run's id (those it began with
+        are kept), and what was changed on the way."""
         if versions is None:
             versions = self.versions if self.config_file.exists() else current_versions()
+        own_id = self.identity.get("run_id") if self.config_file.exists() else run_id(config)
         extra = {"versions": versions} | ({"changes": changes} if changes else {})
+        extra |= {"run_id": own_id} if own_id is not None else {}
         with _explained(self.config_file, "write"):
             write_json(self.config_file, config_to_json(config) | extra)
 
@@ -128,6 +131,12 @@ class RunDirectory:
         changed = {name: {"from": old[name], "to": new[name]} for name in new if old[name] != new[name]}
         if changed:
             self.write_config(config, changes=[*self.changes, {"iteration": iteration, **changed}])
+
+    @property
+    def identity(self) -> Identity:
+        """What the run's files carry, so that another run's are not taken for them."""
+        data = self._read(self.config_file)
+        return {name: data[name] for name in ("run_id", "task", "algorithm", "seed") if name in data}
 
     @property
     def changes(self) -> list[dict[str, Any]]:

@@ -16,6 +16,7 @@ from focops.runs import checkpoint
 from focops.runs.config_json import config_to_json
 from focops.runs.directory import RunDirectory
 from focops.runs.files import write_atomically
+from focops.runs.identity import Identity
 from focops.runs.metrics import MetricsLog
 
 
@@ -34,7 +35,7 @@ class Member(Protocol):
 
     def evidence(self) -> dict[str, np.ndarray]: ...
 
-    def save_policy(self, folder: Path) -> None: ...
+    def save_policy(self, folder: Path, run: Identity) -> None: ...
 
 
 class Run(NamedTuple):
@@ -52,6 +53,7 @@ class Kept:
 
     def __init__(self, member: Member, directory: RunDirectory, metrics: MetricsLog, elapsed_before: float):
         self.member, self.directory, self.metrics = member, directory, metrics
+        self.identity = directory.identity
         self.saved: int | None = None
         """Iteration of the newest checkpoint."""
         self.error: RunError | None = None
@@ -75,13 +77,13 @@ class Kept:
     def _write(self) -> None:
         self.metrics.sync()
         arrays = self.member.arrays()
-        checkpoint.save(self.directory.checkpoints, int(arrays["iteration"]), arrays, {})
-        self.member.save_policy(self.directory.policy)
+        checkpoint.save(self.directory.checkpoints, int(arrays["iteration"]), arrays, {"run": self.identity})
+        self.member.save_policy(self.directory.policy, self.identity)
         self.saved = int(arrays["iteration"])
 
     def resumed(self) -> None:
         self.saved = self.member.iteration
-        self.member.save_policy(self.directory.policy)
+        self.member.save_policy(self.directory.policy, self.identity)
 
     def fail(self, error: RunError) -> None:
         """Keep the evidence, and say how to go on."""
