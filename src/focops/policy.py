@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from focops import finite
 from focops.core import normalize
 from focops.core import policy as core_policy
 from focops.core.networks import MLP, Network
@@ -113,6 +114,7 @@ def load(path: Path | str, network: Network | None = None) -> Policy:
         if value is None or value.shape != leaf.shape or value.dtype != leaf.dtype:
             found = "nothing" if value is None else f"{value.dtype}{list(value.shape)}"
             raise UsageError(f"{file} does not fit its network: {name} is {found}, not {leaf.dtype}{list(leaf.shape)}")
+        finite.require_finite(value, f"{file}: {name}")
         leaves.append(jnp.asarray(arrays.pop(name)))
     if arrays:
         raise UsageError(f"{file} does not fit its network, which has no {min(arrays)}")

@@ -272,5 +272,6 @@ def fill(tree: Params, arrays: Arrays) -> Params:
         if name not in arrays or arrays[name].shape != leaf.shape:
             found = arrays[name].shape if name in arrays else "nothing"
             raise UsageError(f"the checkpoint does not fit this run: {name} should be {leaf.shape}, found {found}")
+        finite.require_finite(arrays[name], f"the checkpoint's {name}", np.asarray(leaf))
         leaves.append(jnp.asarray(arrays[name], leaf.dtype))
     return jax.tree_util.tree_unflatten(structure, leaves)

@@ -1,10 +1,11 @@
-"""Another run's files under good names, and files from before runs had an id."""
+"""Another run's files under good names, files from before runs had an id, and numbers that are not finite."""
 
 import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import focops
@@ -116,3 +117,26 @@ def test_a_run_that_was_changed_is_still_the_same_run(own: Path) -> None:
     runs.resume(own, steps=64 * 6, changes={"policy_rate": 1e-4})
     assert json.loads((own / "config.json").read_text())["run_id"] == before
     assert runs.resume(own, steps=64 * 8).summary["steps"] == 64 * 8
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_numbers_that_are_not_finite_are_refused(own: Path, value: float) -> None:
+    def spoil(arrays: dict, _: dict) -> None:
+        for name in arrays:
+            if name.endswith("network[0].bias") or name.endswith("critics.params[0].bias"):
+                arrays[name][1] = value
+
+    for file in (own / NEWEST, own / POLICY):
+        rewrite(file, spoil)
+    with pytest.raises(UsageError, match=rf"policy.safetensors: .*bias holds {value} at index \(1,\)"):
+        focops.load(own)
+    with pytest.raises(UsageError, match=rf"the checkpoint's .*bias holds {value} at index \(1,\)"):
+        runs.resume(own)
+    with pytest.raises(UsageError, match=rf"bias holds {value} at index \(1,\)"):
+        runs.run(tiny(DRIFT, own.parent / "new", init_from=own))
+
+
+def test_statistics_that_are_not_finite_are_refused(own: Path) -> None:
+    rewrite(own / POLICY, lambda arrays, _: arrays["[1].mean"].fill(np.nan))
+    with pytest.raises(UsageError, match=r"\[1\]\.mean holds nan at index \(0,\)"):
+        focops.load(own)
