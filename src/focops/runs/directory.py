@@ -17,6 +17,8 @@ from focops.errors import UsageError
 from focops.runs.config_json import config_from_json, config_to_json
 from focops.runs.files import write_json
 
+_ELSEWHERE = "choose another --out"
+_MEND = "check its permissions and the space on its disk, then try again"
 PACKAGES = ("focops", "jax", "jaxlib", "numpy", "mujoco", "gymnasium")
 
 
@@ -35,12 +37,13 @@ class RunDirectory:
     def create(cls, config: TrainConfig, versions: dict[str, str] | None = None) -> Self:
         """Make and lock the directory of a new run (config.out, or a name in runs/) and write its config.json."""
         run = cls(Path(config.out) if config.out is not None else default_path(config))
-        with _explained(run.path, "make a run's directory"):
+        run.require_name()
+        with _explained(run.path, "make a run's directory", _ELSEWHERE):
             run.path.mkdir(parents=True, exist_ok=True)
-        run._acquire()
+        run._acquire(_ELSEWHERE)
         try:
             run.require_free()
-            with _explained(run.path, "write"):
+            with _explained(run.path, "write", _ELSEWHERE):
                 run.checkpoints.mkdir(exist_ok=True)
             run.write_config(dataclasses.replace(config, out=run.path), versions)
         except BaseException:
@@ -55,7 +58,7 @@ class RunDirectory:
         if not run.config_file.is_file():
             raise UsageError(f"{path} holds no run (no config.json in it); give the directory that `focops train` made")
         if lock:
-            run._acquire()
+            run._acquire(_MEND)
         return run
 
     @property
@@ -83,19 +86,24 @@ class RunDirectory:
         files = (self.config_file, self.metrics_file, self.summary_file)
         return any(file.exists() for file in files) or any(self.checkpoints.glob("*.safetensors"))
 
+    def require_name(self) -> None:
+        """Refuse a name that files and messages cannot hold."""
+        name = str(self.path)
+        if "\0" in name or name.encode(errors="ignore").decode() != name:
+            raise UsageError(f"--out is {name!r}; it must be a name in UTF-8, without NUL; {_ELSEWHERE}")
+
     def require_free(self) -> None:
         """Refuse a directory that cannot become a new run's; nothing is written."""
-        with _explained(self.path, "look into"):
+        self.require_name()
+        with _explained(self.path, "look into", _ELSEWHERE):
             holds_run = self.holds_run
             existing = next(path for path in (self.path, *self.path.absolute().parents) if path.exists())
         if holds_run:
-            raise UsageError(
-                f"{self.path} holds a run; `focops resume {self.path}` goes on with it, or choose another --out"
-            )
+            raise UsageError(f"{self.path} holds a run; `focops resume {self.path}` goes on with it, or {_ELSEWHERE}")
         if not existing.is_dir():
-            raise UsageError(f"cannot make a run's directory {self.path}: {existing} is a file; choose another --out")
+            raise UsageError(f"cannot make a run's directory {self.path}: {existing} is a file; {_ELSEWHERE}")
         if not os.access(existing, os.W_OK | os.X_OK):
-            raise UsageError(f"cannot write in {existing}: Permission denied; choose another --out")
+            raise UsageError(f"cannot write in {existing}: Permission denied; {_ELSEWHERE}")
 
     @property
     def config(self) -> TrainConfig:
@@ -114,7 +122,7 @@ class RunDirectory:
         if versions is None:
             versions = self.versions if self.config_file.exists() else current_versions()
         extra = {"versions": versions} | ({"changes": changes} if changes else {})
-        with _explained(self.config_file, "write"):
+        with _explained(self.config_file, "write", _MEND):
             write_json(self.config_file, config_to_json(config) | extra)
 
     def record_change(self, config: TrainConfig, iteration: int) -> None:
@@ -128,12 +136,18 @@ class RunDirectory:
     @property
     def changes(self) -> list[dict[str, Any]]:
         """What was changed on resuming, and at which iteration; config.json holds the values since then."""
-        return self._read(self.config_file).get("changes", [])
+        changes = self._read(self.config_file).get("changes", [])
+        if not isinstance(changes, list) or not all(isinstance(change, dict) for change in changes):
+            raise UsageError(f"{self.config_file}: changes is {changes!r}; it must be a list of objects; mend it")
+        return changes
 
     @property
     def versions(self) -> dict[str, str]:
         """What the run was made with."""
-        return self._read(self.config_file).get("versions", {})
+        versions = self._read(self.config_file).get("versions", {})
+        if not isinstance(versions, dict):
+            raise UsageError(f"{self.config_file}: versions is {versions!r}; it must be an object; mend it")
+        return versions
 
     def changed_versions(self) -> list[str]:
         """What has changed since the run began ("jax 0.10.1 is now 0.10.2"): its numbers may then differ slightly."""
@@ -141,7 +155,7 @@ class RunDirectory:
         return [f"{name} {then[name]} is now {now.get(name)}" for name in then if then[name] != now.get(name)]
 
     def write_summary(self, summary: dict[str, Any]) -> None:
-        with _explained(self.summary_file, "write"):
+        with _explained(self.summary_file, "write", _MEND):
             write_json(self.summary_file, summary)
 
     @property
@@ -151,8 +165,9 @@ class RunDirectory:
 
     def is_finished(self, steps: int | None = None) -> bool:
         """Whether the run came to its end, and that of `steps` samples if given."""
-        summary = self.summary
-        return summary is not None and summary["finished"] and summary["steps"] >= (steps or 0)
+        summary = self.summary or {}
+        done = summary.get("steps")
+        return summary.get("finished") is True and isinstance(done, int) and done >= (steps or 0)
 
     def close(self) -> None:
         """Let another process have the run."""
@@ -166,8 +181,8 @@ class RunDirectory:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _acquire(self) -> None:
-        with _explained(self.path, "write in"):
+    def _acquire(self, way_out: str) -> None:
+        with _explained(self.path, "write in", way_out):
             lock = open(self.path / ".lock", "a+")  # noqa: SIM115  # held for the life of the run
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -184,7 +199,7 @@ class RunDirectory:
         self._lock = lock
 
     def _read(self, file: Path) -> dict[str, Any]:
-        with _explained(file, "read"):
+        with _explained(file, "read", _MEND):
             text = file.read_bytes()
         try:
             value = json.loads(text)
@@ -222,9 +237,9 @@ def _flat(config: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _explained(path: Path, action: str) -> Iterator[None]:
+def _explained(path: Path, action: str, way_out: str) -> Iterator[None]:
     """Turn the system's refusal into a message."""
     try:
         yield
     except OSError as error:
-        raise UsageError(f"cannot {action} {path}: {error.strerror or error}; choose another --out") from error
+        raise UsageError(f"cannot {action} {path}: {error.strerror or error}; {way_out}") from error
