@@ -91,7 +91,7 @@ def test_no_info_is_no_cost_and_with_six_values_none_is_needed() -> None:
 
 @pytest.mark.parametrize("cost", [[[1.0], [1.0, 2.0]], [], np.zeros((2, 2)), 10**400])
 def test_a_cost_that_is_no_vector_is_refused_at_once_and_later(cost) -> None:
-    with pytest.raises(UsageError, match="(?s)as its cost.*it must be a number"):
+    with pytest.raises(UsageError, match=r"(?s)as its cost.*it must be a number"):
         broken(answers={1: {"info": {"cost": cost}}})
     env = broken(answers={2: {"info": {"cost": cost}}})
     step(env)
