@@ -13,7 +13,7 @@ from focops.runs import checkpoint
 from focops.runs.directory import RunDirectory
 from focops.runs.program_display import choose_display, plural
 from focops.runs.progress import ManyDisplay
-from focops.runs.signals import conclude, stop_on_signals
+from focops.runs.signals import conclude, stop_on_signals, while_heard
 
 Train = Callable[[ManyDisplay, Callable[[], bool]], list[run.Run | RunError]]
 
@@ -65,7 +65,8 @@ def _run(base: Path, jobs: Sequence[tuple[int, Train]], quiet: bool) -> int:
     with stop_on_signals() as stopped:
         for i, (_, job) in enumerate(jobs):
             if not stopped:
-                outcomes = job(choose_display(i + 1, len(jobs), quiet), lambda: bool(stopped))
+                display = while_heard(choose_display(i + 1, len(jobs), quiet), stopped)
+                outcomes = job(display, lambda: bool(stopped))
                 failed += [outcome for outcome in outcomes if isinstance(outcome, RunError)]
     return conclude(base, list(map(str, failed)), total, stopped)
 
