@@ -138,7 +138,7 @@ def _check_rows(what: str, rows: Float[np.ndarray, "N K"]) -> None:
         )
 
 
-def _words(what: str, given: Any) -> tuple[str, ...]:
+def _words(what: str, given: Any) -> tuple:
     fits = isinstance(given, list | tuple) and all(isinstance(word, str) for word in given)
     _require(fits, f"{what} is {given!r}; it must be a list of strings")
     return tuple(given)
