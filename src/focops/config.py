@@ -123,8 +123,8 @@ def _replace_present(algo: Any, **values: Any) -> Any:
 
 
 ENV_BYTES, SAMPLE_BYTES, WEIGHT_BYTES = 16 * 1024, 1024, 24
-"""What an environment, a sample of the batch with its activations, and a weight of the policy and of a critic (with
-Adam's moments) take at least, roughly: enough to refuse what no machine like this one can hold."""
+"""What is reckoned for an environment, for a sample of the batch with its activations, and for a weight of the policy
+and of one critic with Adam's moments: of the right order, to refuse what this machine cannot hold before it tries."""
 
 _POSITIVE = "a positive number"
 _NOT_NEGATIVE = "a number ≥ 0 (inf allowed)"
@@ -145,7 +145,8 @@ def validate(config: TrainConfig) -> None:
         "--checkpoint-every": config.checkpoint_every,
     }.items():  # fmt: skip
         require(value >= 0, flag, value, "a whole number ≥ 0")
-    require(config.seed < 2**63, "--seed", config.seed, "below 2⁶³")
+    for flag, value in {"--seed": config.seed, "--steps": config.steps}.items():
+        require(value < 2**63, flag, value, "below 2⁶³")
     require(
         config.env_timeout == 0 or 1e-3 <= config.env_timeout <= 1e9, "--env-timeout", config.env_timeout,
         "a number of seconds from 0.001 to 1e9, or 0 for no limit",
@@ -172,7 +173,7 @@ def validate(config: TrainConfig) -> None:
         ("--algo.hidden", hidden, WEIGHT_BYTES * sum(a * b for a, b in itertools.pairwise((1, *hidden, 1)))),
     ):  # fmt: skip
         require(
-            needed <= room, flag, value, f"less: it needs about {needed / 1e9:.3g} GB of memory",
+            needed <= room, flag, value, f"less: it needs about {min(needed, 10**30) / 1e9:.3g} GB of memory",
             f"This machine has {room / 1e9:.3g} GB",
         )  # fmt: skip
     require(

@@ -135,6 +135,8 @@ def test_the_summary_names_two_commands_that_parse(
         ("train --env-timeout inf", "--env-timeout is inf; it must be a number of seconds from 0.001 to 1e9, or 0"),
         ("train --env-timeout 1e-9", "--env-timeout is 1e-09; it must be a number of seconds from 0.001 to 1e9"),
         (f"train --seed {2**63}", f"--seed is {2**63}; it must be below 2⁶³"),
+        (f"train --steps {2**63}", f"--steps is {2**63}; it must be below 2⁶³"),
+        (f"train --algo.hidden 1{'0' * 400}", "it must be less: it needs about 1e+21 GB of memory"),
         ("train --seeds 0..999999999", "--seeds is 0..999999999, 1000000000 seeds; give at most 10000 at once"),
         ("train --seeds 0..5000 --algo.gae 0.9,0.95", "the grid has 10002 runs; it can have at most 10000"),
         ("evaluate RUN --seeds 0..999999999", "--seeds is 0..999999999, 1000000000 seeds; give at most 10000"),
