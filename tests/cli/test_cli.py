@@ -163,13 +163,15 @@ def test_the_summary_names_two_commands_that_parse(
     ],
 )
 def test_wrong_usage_has_status_2_and_says_what_to_do(
-    calls: Calls, capsys: pytest.CaptureFixture[str], words: str, message: str
+    calls: Calls, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch, words: str, message: str
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     assert cli.main(words.split()) == 2
     captured = capsys.readouterr()
     assert message in plain(captured.err)
     assert "Traceback" not in captured.err
     assert calls == []
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["a\0b", "a\udcffb"])
