@@ -139,6 +139,7 @@ class TrainArguments(TrainConfig):
 def parse(words: Sequence[str]) -> Options:
     """The options of one run; the task, the algorithm and the preset decide what the defaults are."""
     found = grid.split(words)
+    _require_values(found)
     known = [("--algo", "focops"), ("--preset", "fast"), ("--backend", "cpu")]
     chosen: list[Any] = [grid.value_of(found, flag, default) for flag, default in known]
     defaults = default_config(grid.value_of(found, grid.TASK, DEFAULT_TASK), *chosen)
@@ -157,6 +158,15 @@ def parse(words: Sequence[str]) -> Options:
     algo = {name: getattr(given.algo, name) for name in _fields(defaults.algo) if name not in NOT_FLAGS}
     fields |= {"task": defaults.task, "algo": dataclasses.replace(defaults.algo, **algo)}
     return Options(TrainConfig(**fields), given.quiet, given.wandb, given.jobs)
+
+
+def _require_values(words: Sequence[grid.Word]) -> None:
+    """Refuse what tyro would take for the default: a limit without numbers, a directory without a name."""
+    for flag in ("--cost-limit", "--cost-discount"):
+        if grid.Word(flag, None) in words and all(word.owner != flag for word in words):
+            raise UsageError(f"{flag} has no value; give one number for each cost, or leave it out for the task's own")
+    if grid.value_of(words, "--out", "default") == "":
+        raise UsageError("--out is ''; it must name a directory (. is this one), or be left out for one in runs/")
 
 
 def parse_resume(words: Sequence[str]) -> ResumeOptions:

@@ -1,6 +1,8 @@
 """A trained policy on its own: saved by the trainer, loaded and asked for actions without it."""
 
 import math
+import reprlib
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +99,7 @@ def load(path: Path | str, network: Network | None = None) -> Policy:
     with checkpoint.explained(f"could not read the policy {file}"):
         data = file.read_bytes()
     arrays, meta = checkpoint.deserialize(data, str(file), "policy")
-    described = _described(meta, file)
+    described = _described(meta, file, arrays)
     _require_own(RunDirectory(Path(path)), file, meta.get("run") or {"task": described["task"]})
     if network is None:
         if described["hidden"] is None:
@@ -133,15 +135,16 @@ def _require_own(directory: RunDirectory, file: Path, found: Any) -> None:
             )
 
 
-def _described(meta: Any, file: Path) -> dict[str, Any]:
-    """A policy's description with every value of the kind it should be: the file may be anybody's."""
+def _described(meta: Any, file: Path, arrays: checkpoint.Arrays) -> dict[str, Any]:
+    """A policy's description with every value of the kind it should be, and no size beyond what the arrays hold: the
+    file may be anybody's."""
     described = meta.get("policy") if isinstance(meta, dict) else None
     if not isinstance(described, dict) or described.keys() != set(_DESCRIBED):
         raise UsageError(f"{file} is not a focops policy")
-    size = described["action_size"]
-    whole = lambda x: isinstance(x, int) and not isinstance(x, bool) and 0 < x < 2**31
-    wholes = lambda x: isinstance(x, list) and all(map(whole, x))
-    number = lambda x: isinstance(x, int | float) and not math.isnan(x)
+    size, held = described["action_size"], sum(array.size for array in arrays.values())
+    whole = lambda x: isinstance(x, int) and not isinstance(x, bool) and 0 < x <= held
+    wholes = lambda x: isinstance(x, list) and 2 * (len(x) + 1) <= len(arrays) and all(map(whole, x))
+    number = lambda x: isinstance(x, int | float) and (abs(x) <= sys.float_info.max or abs(x) == math.inf)
     bound = lambda x: x is None or (isinstance(x, list) and len(x) == size and all(map(number, x)))
     checks = {
         "obs_size": whole, "action_size": whole, "discrete": lambda x: isinstance(x, bool),
@@ -149,7 +152,7 @@ def _described(meta: Any, file: Path) -> dict[str, Any]:
     }  # fmt: skip
     for name, fits in checks.items():
         if not fits(described[name]):
-            raise UsageError(f"{file} is damaged or not a policy: its {name} is {described[name]!r}")
+            raise UsageError(f"{file} is damaged or not a policy: its {name} is {reprlib.repr(described[name])}")
     return described
 
 

@@ -152,7 +152,8 @@ def resume_all(
             directory.record_change(member.config, learner.iteration)
             metrics = MetricsLog(directory.path, wandb=wandb)
             last = metrics.keep(learner.iteration)
-            kept.append(Kept(member, directory, metrics, last.get("elapsed_s", 0.0) if last else 0.0))
+            elapsed = last.get("elapsed_s") if last else None
+            kept.append(Kept(member, directory, metrics, elapsed if isinstance(elapsed, float) else 0.0))
         loop = Loop(learner, kept)
         if found is not None:
             loop.resumed()

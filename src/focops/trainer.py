@@ -35,7 +35,10 @@ def configure_jax() -> None:
     than acting does), and compiled programs kept for the next run."""
     jax.config.update("jax_cpu_enable_async_dispatch", False)
     if not jax.config.jax_compilation_cache_dir:
-        cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "focops" / "jax"
+        try:
+            cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "focops" / "jax"
+        except RuntimeError:  # no HOME, and a user that the system does not know, as in a container
+            return
         jax.config.update("jax_compilation_cache_dir", str(cache))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 

@@ -65,6 +65,38 @@ def test_what_cannot_be_solved_or_drawn_is_said_with_status_2(words, message, tm
     assert message in " ".join((printed.out + printed.err).split())
 
 
+PROBLEM = {"transition": [[[1]]], "reward": [[1]], "cost": [[[1]]], "start": [1], "limits": [9], "discount": 0.5}
+HUGE = 10**400
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[" * 100_000, "is not JSON"),
+        ("9" * 5000, "is not JSON"),
+        (json.dumps(PROBLEM | {"names": [1]}), "names is [1]; it must be a list of strings"),
+        (json.dumps(PROBLEM | {"action_names": 5}), "action_names is 5; it must be a list of strings"),
+        (json.dumps(PROBLEM | {"grid": [7]}), "grid is [7]; it must be a list of strings"),
+        (json.dumps(PROBLEM | {"reward": [[HUGE]]}), "a number is too large"),
+        (json.dumps(PROBLEM | {"discount": HUGE}), "a number is too large"),
+        (json.dumps(PROBLEM | {"transition": {"row": [HUGE], "next": [0], "probability": [1]}}), "problem.json: "),
+        (json.dumps(PROBLEM | {"transition": {"row": [0], "next": [0], "probability": [HUGE]}}), "problem.json: "),
+        (json.dumps({"grid": ["SG"], "limit": HUGE}), "problem.json: "),
+        (json.dumps({"grid": ["SG"], "discount": HUGE}), "problem.json: "),
+        (json.dumps({"grid": [7]}), "the grid cannot be read"),
+    ],
+)
+def test_a_strangers_problem_is_refused_with_a_message(text, message, tmp_path, capsys):
+    (tmp_path / "problem.json").write_text(text)
+    assert cli.main(["solve", str(tmp_path / "problem.json")]) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_problem_that_cannot_be_saved_says_so(tmp_path, capsys):
+    assert cli.main(["solve", "random", "--save", str(tmp_path / "no" / "r.json")]) == 2
+    assert "cannot be written (No such file or directory); name another file with --save" in capsys.readouterr().err
+
+
 def test_the_lower_the_limit_the_lower_the_return():
     returns = [solve_lp(gridworld(["S.H.G", "....."], limit=limit)).ret for limit in (0.05, 0.2, 0.5, 2.0)]
     assert returns == sorted(returns)

@@ -36,7 +36,7 @@ class CostIntoInfo(gymnasium.Wrapper):
                 " terminated, truncated, info) or 6 (obs, reward, cost, terminated, truncated, info)"
             )
         obs, reward, cost, terminated, truncated, info = result
-        return obs, reward, terminated, truncated, {**info, "cost": cost}
+        return obs, reward, terminated, truncated, {**(info or {}), "cost": cost}
 
 
 def open_env(env_id: str) -> gymnasium.Env:
@@ -96,10 +96,22 @@ def action_encoder(env_id: str, space: spaces.Space) -> tuple[int, bool, Callabl
     """(size, discrete, function from the policy's actions [E, A] or [E] to the environment's)."""
     if isinstance(space, spaces.Discrete):
         return int(space.n), True, lambda action: action.astype(np.int64) + space.start
-    if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
+    if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating) and space.low.size:
         low, high, shape = space.low.ravel(), space.high.ravel(), space.shape
         return low.size, False, lambda action: np.clip(action, low, high).astype(space.dtype).reshape(-1, *shape)
-    raise UsageError(f"{env_id} has the action space {space}: only Discrete and Box of floats can be trained")
+    raise UsageError(
+        f"{env_id} has the action space {space}: only Discrete and Box of floats that are not empty can be trained"
+    )
+
+
+def check_shapes(space: spaces.Space, obs: Any) -> None:
+    """ValueError where an array is not of its space's shape: flattening would take those that happen to fit."""
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        parts = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
+        for name, part in parts:
+            check_shapes(part, obs[name])
+    elif isinstance(space, spaces.Box) and np.shape(obs) != space.shape:
+        raise ValueError(f"shape {np.shape(obs)}")
 
 
 def action_bounds(space: spaces.Space) -> dict[str, tuple[float, ...]]:

@@ -18,7 +18,14 @@ from gymnasium import spaces
 from focops.core.spec import Spec
 from focops.core.types import Step
 from focops.envs.deadline import Deadline
-from focops.envs.foreign import HOW_TO_ADD_A_COST, action_bounds, action_encoder, open_env, require_in_range
+from focops.envs.foreign import (
+    HOW_TO_ADD_A_COST,
+    action_bounds,
+    action_encoder,
+    check_shapes,
+    open_env,
+    require_in_range,
+)
 from focops.envs.limits import constrain
 from focops.envs.stagger import first_horizons
 from focops.errors import RunError, UsageError
@@ -55,6 +62,9 @@ class GymnasiumVector:
         self._space = first.observation_space
         if not self._space.is_np_flattenable:
             raise UsageError(f"{env_id} has the observation space {self._space}, which has no fixed size to flatten to")
+        self._obs_size = spaces.flatdim(self._space)
+        if self._obs_size == 0:
+            raise UsageError(f"{env_id} has the observation space {self._space}, which is empty: observe one number")
         action_size, discrete, self._encode = action_encoder(env_id, first.action_space)
         self._num_costs = self._probe(first)
         time_limit = first.spec.max_episode_steps if first.spec else None
@@ -65,7 +75,7 @@ class GymnasiumVector:
                 f"{env_id} has {m} cost(s) and no limit of its own: give --cost-limit B, one number per cost"
             )
         self.spec = Spec(
-            obs_size=spaces.flatdim(self._space),
+            obs_size=self._obs_size,
             action_size=action_size,
             discrete=discrete,
             constraints=constrain(env_id, names, limits, [0.99] * m if discounts is None else discounts, time_limit),
@@ -157,9 +167,11 @@ class GymnasiumVector:
             )  # fmt: skip
 
     def close(self) -> None:
+        """Close every environment; what one raises is a warning, since nothing is lost by it."""
         for i in range(len(self._envs)):
             try:
-                self._ask(i, "close")
+                with self._deadline:
+                    self._ask(i, "close")
             except UsageError as error:  # the run has ended already, and how is not changed by this
                 log.warning("%s", error)
 
@@ -212,11 +224,13 @@ class GymnasiumVector:
 
     def _flat(self, obs: Any, i: int) -> np.ndarray:
         try:
-            if isinstance(self._space, spaces.Box) and np.shape(obs) != self._space.shape:
-                raise ValueError(f"shape {np.shape(obs)}")
+            check_shapes(self._space, obs)
             require_in_range(self._space, obs)
-            return np.asarray(spaces.flatten(self._space, obs))
-        except (ValueError, TypeError, KeyError, IndexError) as error:
+            flat = np.asarray(spaces.flatten(self._space, obs))
+            if flat.shape != (self._obs_size,):
+                raise ValueError(f"{flat.size} numbers instead of {self._obs_size}")
+            return flat
+        except Exception as error:  # whatever an object that is no observation may raise
             raise RunError(
                 f"environment {i} of {self.env_id} returned an observation that is not of its observation space"
                 f" {self._space} at step {self._steps} ({error})"
@@ -228,15 +242,17 @@ class GymnasiumVector:
         with self._deadline:
             self._ask(0, "reset", seed=0)
             info = self._ask(0, "step", env.action_space.sample())[4]
-        if "cost" not in info:
+        if not isinstance(info, dict) or "cost" not in info:
             raise UsageError(f"{self.env_id} returns no cost: {HOW_TO_ADD_A_COST}")
-        costs = np.size(info["cost"])
-        if costs == 0 or np.ndim(info["cost"]) > 1:
-            shape = np.shape(info["cost"])
-            raise UsageError(f"{self.env_id} returns a cost of shape {shape}: it must be a number or a vector")
-        self._num_costs = costs
+        cost = info["cost"]
+        try:
+            self._num_costs = np.size(cost)
+        except ValueError:  # ragged
+            self._num_costs = 0
+        if self._num_costs == 0 or np.ndim(cost) > 1:
+            raise UsageError(f"{self.env_id} returns {cost!r} as its cost: it must be a number or a vector")
         self._cost(info, 0)
-        return costs
+        return self._num_costs
 
     def _cost(self, info: Any, i: int) -> np.ndarray:
         if not isinstance(info, dict) or "cost" not in info:
@@ -244,17 +260,16 @@ class GymnasiumVector:
                 f"environment {i} of {self.env_id} returned no cost at step {self._steps}:"
                 ' every step must return info["cost"], 0 where nothing was paid'
             )
-        cost = info["cost"]
-        scalar = self._num_costs == 1 and np.ndim(cost) == 0
-        return self._numbers("cost", cost, () if scalar else (self._num_costs,), i)
+        return self._numbers("cost", info["cost"], (self._num_costs,), i)
 
     def _numbers(self, what: str, value: Any, shape: tuple[int, ...], i: int) -> np.ndarray:
         try:
             numbers = np.asarray(value, np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             numbers = None
-        if numbers is None or numbers.shape != shape:
-            due = f"an array of shape {shape}" if shape else "a number"
+        shapes = [(), shape] if shape == (1,) else [shape]
+        if numbers is None or numbers.shape not in shapes:
+            due = " or ".join(f"an array of shape {each}" if each else "a number" for each in shapes)
             raise RunError(
                 f"environment {i} of {self.env_id} returned {value!r} as its {what} at step {self._steps}:"
                 f" it must be {due}"

@@ -18,6 +18,8 @@ from focops.runs.config_json import config_from_json, config_to_json
 from focops.runs.files import is_still_at, make_own_folder, open_own, refuse_link, write_json
 from focops.runs.identity import Identity, run_id
 
+_ELSEWHERE = "choose another --out"
+_MEND = "check its permissions and the space on its disk, then try again"
 PACKAGES = ("focops", "jax", "jaxlib", "numpy", "mujoco", "gymnasium")
 
 
@@ -36,12 +38,13 @@ class RunDirectory:
     def create(cls, config: TrainConfig, versions: dict[str, str] | None = None) -> Self:
         """Make and lock the directory of a new run (config.out, or a name in runs/) and write its config.json."""
         run = cls(Path(config.out) if config.out is not None else default_path(config))
-        with _explained(run.path, "make a run's directory"):
+        run.require_name()
+        with _explained(run.path, "make a run's directory", _ELSEWHERE):
             run.path.mkdir(parents=True, exist_ok=True)
-        run._acquire()
+        run._acquire(_ELSEWHERE)
         try:
             run.require_free()
-            with _explained(run.path, "write"):
+            with _explained(run.path, "write", _ELSEWHERE):
                 make_own_folder(run.checkpoints)
             run.write_config(dataclasses.replace(config, out=run.path), versions)
         except BaseException:
@@ -56,7 +59,7 @@ class RunDirectory:
         if not run.config_file.is_file():
             raise UsageError(f"{path} holds no run (no config.json in it); give the directory that `focops train` made")
         if lock:
-            run._acquire()
+            run._acquire(_MEND)
         return run
 
     @property
@@ -88,19 +91,24 @@ class RunDirectory:
         files = (self.config_file, self.metrics_file, self.summary_file)
         return any(file.exists() for file in files) or any(self.checkpoints.glob("*.safetensors"))
 
+    def require_name(self) -> None:
+        """Refuse a name that files and messages cannot hold."""
+        name = str(self.path)
+        if "\0" in name or name.encode(errors="ignore").decode() != name:
+            raise UsageError(f"--out is {name!r}; it must be a name in UTF-8, without NUL; {_ELSEWHERE}")
+
     def require_free(self) -> None:
         """Refuse a directory that cannot become a new run's; nothing is written."""
-        with _explained(self.path, "look into"):
+        self.require_name()
+        with _explained(self.path, "look into", _ELSEWHERE):
             holds_run = self.holds_run
             existing = next(path for path in (self.path, *self.path.absolute().parents) if path.exists())
         if holds_run:
-            raise UsageError(
-                f"{self.path} holds a run; `focops resume {self.path}` goes on with it, or choose another --out"
-            )
+            raise UsageError(f"{self.path} holds a run; `focops resume {self.path}` goes on with it, or {_ELSEWHERE}")
         if not existing.is_dir():
-            raise UsageError(f"cannot make a run's directory {self.path}: {existing} is a file; choose another --out")
+            raise UsageError(f"cannot make a run's directory {self.path}: {existing} is a file; {_ELSEWHERE}")
         if not os.access(existing, os.W_OK | os.X_OK):
-            raise UsageError(f"cannot write in {existing}: Permission denied; choose another --out")
+            raise UsageError(f"cannot write in {existing}: Permission denied; {_ELSEWHERE}")
 
     @property
     def config(self) -> TrainConfig:
@@ -121,7 +129,7 @@ class RunDirectory:
         own_id = self.identity.get("run_id") if self.config_file.exists() else run_id(config)
         extra = {"versions": versions} | ({"changes": changes} if changes else {})
         extra |= {"run_id": own_id} if own_id is not None else {}
-        with _explained(self.config_file, "write"):
+        with _explained(self.config_file, "write", _MEND):
             write_json(self.config_file, config_to_json(config) | extra)
 
     def record_change(self, config: TrainConfig, iteration: int) -> None:
@@ -141,12 +149,18 @@ class RunDirectory:
     @property
     def changes(self) -> list[dict[str, Any]]:
         """What was changed on resuming, and at which iteration; config.json holds the values since then."""
-        return self._read(self.config_file).get("changes", [])
+        changes = self._read(self.config_file).get("changes", [])
+        if not isinstance(changes, list) or not all(isinstance(change, dict) for change in changes):
+            raise UsageError(f"{self.config_file}: changes is {changes!r}; it must be a list of objects; mend it")
+        return changes
 
     @property
     def versions(self) -> dict[str, str]:
         """What the run was made with."""
-        return self._read(self.config_file).get("versions", {})
+        versions = self._read(self.config_file).get("versions", {})
+        if not isinstance(versions, dict):
+            raise UsageError(f"{self.config_file}: versions is {versions!r}; it must be an object; mend it")
+        return versions
 
     def changed_versions(self) -> list[str]:
         """What has changed since the run began ("jax 0.10.1 is now 0.10.2"): its numbers may then differ slightly."""
@@ -154,7 +168,7 @@ class RunDirectory:
         return [f"{name} {then[name]} is now {now.get(name)}" for name in then if then[name] != now.get(name)]
 
     def write_summary(self, summary: dict[str, Any]) -> None:
-        with _explained(self.summary_file, "write"):
+        with _explained(self.summary_file, "write", _MEND):
             write_json(self.summary_file, summary)
 
     @property
@@ -164,8 +178,9 @@ class RunDirectory:
 
     def is_finished(self, steps: int | None = None) -> bool:
         """Whether the run came to its end, and that of `steps` samples if given."""
-        summary = self.summary
-        return summary is not None and summary["finished"] and summary["steps"] >= (steps or 0)
+        summary = self.summary or {}
+        done = summary.get("steps")
+        return summary.get("finished") is True and isinstance(done, int) and done >= (steps or 0)
 
     def require_in_place(self) -> None:
         """Refuse to go on if the directory that was locked has been removed or renamed."""
@@ -205,11 +220,11 @@ class RunDirectory:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _acquire(self) -> None:
+    def _acquire(self, way_out: str) -> None:
         for folder in (self.checkpoints, self.policy, self.path / "wandb"):
-            with _explained(folder, "write in"):
+            with _explained(folder, "write in", way_out):
                 refuse_link(folder)
-        with _explained(self._lock_file, "write"):
+        with _explained(self._lock_file, "write", way_out):
             lock = open_own(self._lock_file, "a+")  # held for the life of the run
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -226,7 +241,7 @@ class RunDirectory:
         self._lock = lock
 
     def _read(self, file: Path) -> dict[str, Any]:
-        with _explained(file, "read"):
+        with _explained(file, "read", _MEND):
             text = file.read_bytes()
         try:
             value = json.loads(text)
@@ -261,7 +276,7 @@ def _lines(file: Path) -> int:
     """Whole lines of a file; 0 if there is none."""
     if not file.exists():
         return 0
-    with _explained(file, "read"), open(file, "rb") as lines:
+    with _explained(file, "read", _MEND), open(file, "rb") as lines:
         return sum(line.endswith(b"\n") for line in lines)
 
 
@@ -272,9 +287,9 @@ def _flat(config: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _explained(path: Path, action: str) -> Iterator[None]:
+def _explained(path: Path, action: str, way_out: str) -> Iterator[None]:
     """Turn the system's refusal into a message."""
     try:
         yield
     except OSError as error:
-        raise UsageError(f"cannot {action} {path}: {error.strerror or error}; choose another --out") from error
+        raise UsageError(f"cannot {action} {path}: {error.strerror or error}; {way_out}") from error

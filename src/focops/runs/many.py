@@ -20,7 +20,7 @@ from focops.runs.directory import RunDirectory, default_path
 from focops.runs.files import held_in_place, open_own, write_json
 from focops.runs.grid_display import choose_display
 from focops.runs.metrics import read_last
-from focops.runs.signals import conclude, stop_on_signals
+from focops.runs.signals import STOPS, conclude, stop_on_signals, while_heard
 
 POLL_SECONDS = 0.25
 NOT_PASSED_ON = ("--out", "--jobs", "--quiet")
@@ -126,16 +126,15 @@ def run_all(base: Path, jobs: list[Job], at_once: int, threads: int, quiet: bool
     at_once = at_once or max(1, len(cores) // (threads or len(cores)))
     free: list[int | None] = list(cores) if threads == 1 and at_once <= len(cores) else [None] * at_once
     free = free[:at_once]
-    display = choose_display(base, jobs, quiet)
     passed_on = False
     with (
         held_in_place(base) as require_in_place,
         stop_on_signals(lambda: _signal(jobs, signal.SIGKILL)) as stopped,
-        display,
+        while_heard(choose_display(base, jobs, quiet), stopped) as display,
     ):
         while any(job.state == "running" or (job.state == "waiting" and not stopped) for job in jobs):
             if stopped and not passed_on:
-                _signal(jobs, stopped[0])
+                _signal(jobs, signal.SIGTERM)
                 passed_on = True
             for job in jobs:
                 if job.state == "running" and _ended(job):
@@ -159,8 +158,8 @@ def _start(job: Job, core: int | None) -> None:
     job.directory.mkdir(exist_ok=True)
     with open_own(job.output, "ab") as output, _on_core(core):
         job.process = subprocess.Popen(
-            [sys.executable, "-m", "focops.cli", *job.words],
-            stdin=subprocess.DEVNULL,
+            [sys.executable, "-m", "focops.runs.child", *job.words],
+            stdin=subprocess.PIPE,  # closed when this process ends, which ends the child
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,  # Ctrl-C reaches this process alone, which passes it on once
@@ -174,9 +173,11 @@ def _ended(job: Job) -> bool:
     status = job.process.poll()
     if status is None:
         return False
+    assert job.process.stdin is not None
+    job.process.stdin.close()
     if status == 0:
         job.state = "done"
-    elif status in (128 + signal.SIGINT, 128 + signal.SIGTERM):
+    elif status - 128 in STOPS:
         job.state = "stopped"
     else:
         job.state = "failed"

@@ -63,11 +63,10 @@ class MetricsLog:
             warnings.warn(f"{self.path} has lost records: {len(lines)} are left of {records}", stacklevel=2)
         self._file.truncate(sum(map(len, lines)))
         self._file.seek(0, os.SEEK_END)
-        try:
-            return json.loads(lines[-1]) if lines else None
-        except ValueError:
+        last = _record(lines[-1]) if lines else None
+        if lines and last is None:
             warnings.warn(f"{self.path} is damaged at line {len(lines)}; the run itself is not", stacklevel=2)
-            return None
+        return last
 
     def close(self) -> None:
         self._each_sink(lambda sink: sink.close())
@@ -166,10 +165,20 @@ def read_last(path: Path) -> Record | None:
                 file.seek(max(0, size - block))
                 lines = file.read().split(b"\n")[:-1]  # what follows the last newline is half a record
                 if len(lines) > 1 or block >= size:
-                    return json.loads(lines[-1]) if lines else None
+                    return _record(lines[-1]) if lines else None
                 block *= 2
-    except (FileNotFoundError, ValueError):
+    except FileNotFoundError:
         return None
+
+
+def _record(line: bytes) -> Record | None:
+    """A line of metrics.jsonl as a record; None if it is something else."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    samples = value.get("samples") if isinstance(value, dict) else None
+    return value if isinstance(samples, int) and 0 <= samples < 2**63 else None
 
 
 def _explained(path: Path, action: Any) -> Any:

@@ -14,7 +14,7 @@ from focops.runs.directory import RunDirectory
 from focops.runs.files import held_in_place
 from focops.runs.program_display import choose_display, plural
 from focops.runs.progress import ManyDisplay
-from focops.runs.signals import conclude, stop_on_signals
+from focops.runs.signals import conclude, stop_on_signals, while_heard
 
 Train = Callable[[ManyDisplay, Callable[[], bool]], list[run.Run | RunError]]
 
@@ -70,7 +70,8 @@ def _run(base: Path, jobs: Sequence[tuple[int, Train]], quiet: bool) -> int:
                     require_in_place()
                 except OSError as error:
                     raise RunError(f"{plural(len(jobs) - i, 'program')} not begun: {error.strerror}") from error
-                outcomes = job(choose_display(i + 1, len(jobs), quiet), lambda: bool(stopped))
+                display = while_heard(choose_display(i + 1, len(jobs), quiet), stopped)
+                outcomes = job(display, lambda: bool(stopped))
                 failed += [outcome for outcome in outcomes if isinstance(outcome, RunError)]
     return conclude(base, list(map(str, failed)), total, stopped)
 

@@ -55,9 +55,9 @@ class CMDP:
         put("discount", float(self.discount))
         given = [self.discount] * m if self.cost_discounts is None else self.cost_discounts
         put("cost_discounts", _numbers("cost_discounts", given, 1))
-        put("names", tuple(self.names) or (("cost",) if m == 1 else tuple(f"cost_{i}" for i in range(m))))
-        put("action_names", tuple(self.action_names) or tuple(f"a{i}" for i in range(num_actions)))
-        put("grid", tuple(self.grid))
+        put("names", _words("names", self.names) or (("cost",) if m == 1 else tuple(f"cost_{i}" for i in range(m))))
+        put("action_names", _words("action_names", self.action_names) or tuple(f"a{i}" for i in range(num_actions)))
+        put("grid", _words("grid", self.grid))
         for what, values in (("limits", self.limits), ("cost_discounts", self.cost_discounts), ("names", self.names)):
             _require(len(values) == m, f"{what} has {len(values)} entries, there are {m} costs: give one for each")
         _require(len(self.action_names) == num_actions, f"action_names must have {num_actions} entries")
@@ -136,6 +136,12 @@ def _check_rows(what: str, rows: Float[np.ndarray, "N K"]) -> None:
             f"{what} {int(bad[0])} is {np.array2string(rows[bad[0]], threshold=8)}; it must be probabilities"
             " that sum to 1"
         )
+
+
+def _words(what: str, given: Any) -> tuple:
+    fits = isinstance(given, list | tuple) and all(isinstance(word, str) for word in given)
+    _require(fits, f"{what} is {given!r}; it must be a list of strings")
+    return tuple(given)
 
 
 def _numbers(what: str, given: Any, dimensions: int) -> np.ndarray:
