@@ -40,7 +40,22 @@ class Unclosable(Broken):
         raise OSError("the window is gone")
 
 
-for _name, _entry in {"Broken": Broken, "Unclosable": Unclosable}.items():
+class Resetless(Broken):
+    """Returns `first` from its reset number `at` and later."""
+
+    resets = 0
+
+    def __init__(self, first, at):
+        super().__init__()
+        self.first, self.at = first, at
+
+    def reset(self, *, seed=None, options=None):
+        self.resets += 1
+        right = super().reset(seed=seed)
+        return right if self.resets < self.at else self.first
+
+
+for _name, _entry in {"Broken": Broken, "Unclosable": Unclosable, "Resetless": Resetless}.items():
     if f"{_name}-v0" not in gymnasium.registry:
         gymnasium.register(f"{_name}-v0", entry_point=_entry)
 
@@ -106,6 +121,16 @@ def test_an_empty_space_is_refused(space) -> None:
     if isinstance(space, spaces.Box):
         with pytest.raises(UsageError, match=r"action space .* that are not empty"):
             broken(action=space)
+
+
+@pytest.mark.parametrize("first", [None, 0.5, {"obs": 1}, np.zeros(3), (np.zeros(2),), np.zeros((2, 2))])
+@pytest.mark.parametrize("at", [1, 2])  # when the environment is tried, and when the run begins
+def test_a_reset_that_does_not_return_two_things_is_named_with_what_it_returned(first, at) -> None:
+    message = (
+        r"(?s)environment 0 of Resetless-v0 returned .* from reset at step 0: it must return \(observation, info\)"
+    )
+    with pytest.raises(RunError, match=message):
+        broken("Resetless", first=first, at=at)
 
 
 def test_what_close_raises_is_a_warning_and_the_others_are_closed(caplog: pytest.LogCaptureFixture) -> None:

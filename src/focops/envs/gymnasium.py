@@ -200,10 +200,20 @@ class GymnasiumVector:
         with self._deadline:
             for i in ids:
                 seed = np.random.SeedSequence((self._seed, i, int(self._episode[i]))).generate_state(1)[0]
-                self.obs[i] = self._flat(self._ask(i, "reset", seed=int(seed))[0], i)
+                self.obs[i] = self._flat(self._reset(i, int(seed)), i)
                 self._episode[i] += 1
                 self.age[i], self._horizon[i] = 0, NEVER
         self._check_finite("first observation", self.obs)
+
+    def _reset(self, i: int, seed: int) -> Any:
+        """The first observation of an environment's episode."""
+        answer = self._ask(i, "reset", seed=seed)
+        if not isinstance(answer, tuple | list) or len(answer) != 2:
+            raise RunError(
+                f"environment {i} of {self.env_id} returned {answer!r} from reset at step {self._steps}:"
+                " it must return (observation, info)"
+            )
+        return answer[0]
 
     def _ask(self, i: int, method: str, *args: Any, **kwargs: Any) -> Any:
         """An environment's answer; what it raises says which one and where."""
@@ -240,7 +250,7 @@ class GymnasiumVector:
         """Number of costs, from one random step."""
         env.action_space.seed(0)
         with self._deadline:
-            self._ask(0, "reset", seed=0)
+            self._reset(0, 0)
             info = self._ask(0, "step", env.action_space.sample())[4]
         if not isinstance(info, dict) or "cost" not in info:
             raise UsageError(f"{self.env_id} returns no cost: {HOW_TO_ADD_A_COST}")
