@@ -174,6 +174,7 @@ def parse_resume(words: Sequence[str]) -> ResumeOptions:
     changed = {word.owner: word.text for word in found if word.owner and word.owner.startswith("--algo.")}
     rest = [word.text for word in found if not (word.owner in changed or word.text in changed)]
     options = tyro.cli(ResumeOptions, args=rest, prog="focops resume")
+    _require_jobs(options.jobs)
     changes = {flag.removeprefix("--algo.").replace("-", "_"): value for flag, value in changed.items()}
     return dataclasses.replace(options, changes=changes)
 
@@ -186,13 +187,17 @@ def check(options: Options) -> None:
     """Refuse what cannot work before anything is compiled or written: values, the directory, the environment."""
     config = options.config
     validate(config)
-    if options.jobs < 0:
-        raise UsageError(f"--jobs is {options.jobs}; it must be a whole number ≥ 0 (0: one per core)")
+    _require_jobs(options.jobs)
     if options.wandb:
         require_wandb()
     if config.out is not None:
         RunDirectory(config.out).require_free()
     _check_environment(config.task, config.cost_limit, config.cost_discount, config.env_timeout)
+
+
+def _require_jobs(jobs: int) -> None:
+    if jobs < 0:
+        raise UsageError(f"--jobs is {jobs}; it must be a whole number ≥ 0 (0: one per core)")
 
 
 @functools.cache

@@ -128,6 +128,7 @@ def test_the_summary_names_two_commands_that_parse(
         ("train --algo.temperature 0", "--algo.temperature is 0.0; it must be a positive number"),
         ("train HopperSpeed AntSpeed", "AntSpeed"),
         ("train --jobs -1", "--jobs is -1"),
+        ("resume RUN --jobs -1", "--jobs is -1"),
         ("train --out /dev/null/run", "/dev/null is a file; choose another --out"),
         ("resume", "RUN"),
         ("train --exact --checkpoint-every 0", "--checkpoint-every is 0; it must be ≥ 1 with --exact"),

@@ -169,6 +169,12 @@ os.remove(mine)
     assert max(int(each.output.read_text()) for each in jobs) == 2
 
 
+@pytest.mark.usefixtures("python_jobs")
+def test_there_are_never_more_places_than_runs(tmp_path: Path) -> None:
+    jobs = [job(tmp_path, str(i), "pass") for i in range(2)]
+    assert many.run_all(tmp_path, jobs, at_once=10**18, threads=1, quiet=True) == 0  # a list so long would not fit
+
+
 def test_a_grid_is_checked_whole_before_anything_is_written(tmp_path: Path) -> None:
     from focops import cli
 
