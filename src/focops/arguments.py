@@ -14,7 +14,7 @@ from focops import envs, grid
 from focops.config import DEFAULT_TASK, TrainConfig, default_config, validate
 from focops.errors import UsageError
 from focops.runs.config_json import field_types
-from focops.runs.directory import RunDirectory
+from focops.runs.directory import RunDirectory, named
 from focops.runs.metrics import require_wandb
 
 NOT_FLAGS = ("limits", "cost_discounts", "network")
@@ -165,8 +165,7 @@ def _require_values(words: Sequence[grid.Word]) -> None:
     for flag in ("--cost-limit", "--cost-discount"):
         if grid.Word(flag, None) in words and all(word.owner != flag for word in words):
             raise UsageError(f"{flag} has no value; give one number for each cost, or leave it out for the task's own")
-    if grid.value_of(words, "--out", "default") == "":
-        raise UsageError("--out is ''; it must name a directory (. is this one), or be left out for one in runs/")
+    named(grid.value_of(words, "--out", "default"))
 
 
 def parse_resume(words: Sequence[str]) -> ResumeOptions:

@@ -11,7 +11,7 @@ from focops.config import TrainConfig, default_config, validate
 from focops.core.networks import Network
 from focops.errors import RunError, UsageError
 from focops.runs import checkpoint
-from focops.runs.directory import RunDirectory
+from focops.runs.directory import RunDirectory, named
 from focops.runs.kept import Kept, Run
 from focops.runs.loop import Learner, Loop
 from focops.runs.metrics import MetricsLog
@@ -54,7 +54,7 @@ def train(
     config = dataclasses.replace(
         config,
         algo=dataclasses.replace(config.algo, **algo_options),
-        out=None if out is None else Path(out),
+        out=None if out is None else named(out),
         **{k: v for k, v in options.items() if k in own},
     )
     return run(config, display=display)

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import focops
 from focops.config import TrainConfig, default_config
 from focops.errors import UsageError
 from focops.runs.config_json import config_from_json, config_to_json
@@ -186,6 +187,11 @@ def test_a_name_that_cannot_be_written_down_is_refused(tmp_path: Path, name: str
     with pytest.raises(UsageError, match=r"--out is '.*'; it must be a name in UTF-8, without NUL"):
         RunDirectory.create(config_in(tmp_path / name))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_no_name_is_refused_from_python_as_on_the_command_line() -> None:
+    with pytest.raises(UsageError, match=r"--out is ''; it must name a directory"):
+        focops.train("PointCircle", out="")
 
 
 def test_an_existing_run_that_cannot_be_read_is_not_sent_elsewhere(tmp_path: Path, monkeypatch) -> None:

@@ -252,6 +252,13 @@ class RunDirectory:
         return value
 
 
+def named(out: Path | str) -> Path:
+    """`out` as a path; '' is refused, which Path would take for the current directory."""
+    if out == "":
+        raise UsageError("--out is ''; it must name a directory (. is this one), or be left out for one in runs/")
+    return Path(out)
+
+
 def default_path(config: TrainConfig, what: str | None = None) -> Path:
     """runs/TASK-ALGO-SEED-TIME, or `what` for SEED; with a number behind it if it is taken."""
     task = "".join(c if c.isalnum() or c in "-_." else "_" for c in config.task)
