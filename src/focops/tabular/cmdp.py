@@ -61,6 +61,9 @@ class CMDP:
         for what, values in (("limits", self.limits), ("cost_discounts", self.cost_discounts), ("names", self.names)):
             _require(len(values) == m, f"{what} has {len(values)} entries, there are {m} costs: give one for each")
         _require(len(self.action_names) == num_actions, f"action_names must have {num_actions} entries")
+        if self.grid:
+            n = len(grid_cells(self.grid))
+            _require(n == num_states, f"grid has {n} cell(s) that are no walls, there are {num_states} states")
         for value in (self.discount, *self.cost_discounts.tolist()):
             _require(0 < value < 1, f"a discount is {value}; it must be in (0, 1)")
 
@@ -89,6 +92,12 @@ class CMDP:
                 " optimal. Give all the same; `evaluate` takes any"
             )
         return self.discount
+
+
+def grid_cells(grid: Sequence[str]) -> list[tuple[int, int]]:
+    """(row, column) of each state."""
+    _require(len(set(map(len, grid))) <= 1, "a grid must be rows of equal length, e.g. ['S.', '.G']")
+    return [(i, j) for i, row in enumerate(grid) for j, letter in enumerate(row) if letter != "#"]
 
 
 def policy_table(cmdp: CMDP, policy: Any) -> Float[np.ndarray, "S A"]:
