@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from focops.errors import UsageError
+
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Replace `path` by `data`: a temporary beside it, fsynced and renamed. OSError leaves the old file as it was.
@@ -74,7 +76,10 @@ def is_still_at(path: Path, descriptor: int) -> bool:
 @contextlib.contextmanager
 def held_in_place(folder: Path) -> Iterator[Callable[[], None]]:
     """A function that raises OSError once `folder` has been removed or renamed."""
-    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise UsageError(f"cannot look into {folder}: {error.strerror}; check its permissions") from error
 
     def require_in_place() -> None:
         if not is_still_at(folder, descriptor):

@@ -146,12 +146,17 @@ def run_all(base: Path, jobs: list[Job], at_once: int, threads: int, quiet: bool
                         _start(job, free[0])
                         free.pop(0)
                     except OSError as error:
-                        job.state, job.error = "failed", f"not begun: {error.strerror}"
+                        where = "" if error.filename is None else f"cannot write in {error.filename}: "
+                        job.state, job.error = "failed", f"not begun: {where}{error.strerror or error}"
                         display.ended(job)
             display.update()
             time.sleep(POLL_SECONDS)
-    failures = [f"{job.name}: {job.error} (all it said: {job.output})" for job in jobs if job.state == "failed"]
-    return conclude(base, failures, len(jobs), stopped)
+    return conclude(base, [_failure(job) for job in jobs if job.state == "failed"], len(jobs), stopped)
+
+
+def _failure(job: Job) -> str:
+    output = f" (all it said: {job.output})" if job.process is not None else ""
+    return f"{job.name}: {job.error}{output}"
 
 
 def _start(job: Job, core: int | None) -> None:
