@@ -197,7 +197,7 @@ def test_no_name_is_refused_from_python_as_on_the_command_line() -> None:
 def test_an_existing_run_that_cannot_be_read_is_not_sent_elsewhere(tmp_path: Path, monkeypatch) -> None:
     RunDirectory.create(config_in(tmp_path)).close()
 
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "read_bytes", refuse)
