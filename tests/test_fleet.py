@@ -417,6 +417,15 @@ def test_a_damaged_checkpoint_of_one_run_is_said_and_all_go_on_from_the_one_befo
     assert all_results(base) == all_results(finished)
 
 
+def test_a_checkpoint_of_another_run_is_said_and_all_go_on_from_the_one_before(tmp_path, finished):
+    base = Path(shutil.copytree(finished, tmp_path / "runs"))
+    newest = Path("checkpoint", "00000006.safetensors")
+    shutil.copy(base / "0" / newest, base / "2" / newest)
+    with pytest.warns(checkpoint.CheckpointWarning, match=r"2/checkpoint/00000006.* is of another run .*earlier"):
+        runs.resume_all([base / str(i) for i in range(3)])
+    assert all_results(base) == all_results(finished)
+
+
 def test_exact_runs_keep_the_checkpoints_at_cuts_alone_and_resume_exactly(tmp_path):
     runs.run_all(varied(tmp_path / "whole", exact=True))
     for stop, kept in ((1, 0), (3, 2)):
@@ -500,6 +509,35 @@ def test_a_failed_run_leaves_its_batch_and_goes_on_alone_with_a_smaller_step(tmp
     (run,) = runs.resume_all([tmp_path / "1"], changes={"policy_rate": 1e-4})
     assert run.summary["finished"]
     assert [record["iteration"] for record in metrics(tmp_path / "1")] == list(range(1, 7))
+
+
+def test_a_run_whose_directory_goes_away_is_named_and_the_others_finish(tmp_path, finished):
+    class Display:
+        def start(self, *_): ...
+
+        def update(self, records):
+            if records[0]["iteration"] == 3:
+                (tmp_path / "1").rename(tmp_path / "moved")
+
+        def stop(self): ...
+
+    first, failed, third = runs.run_all(varied(tmp_path), display=Display())
+    assert f"{tmp_path / '1'} is no longer the directory that this run began in" in str(failed)
+    assert first.summary["finished"]
+    assert third.summary["finished"]
+    for i in (0, 2):
+        assert results(tmp_path / str(i)) == results(finished / str(i))
+    assert not (tmp_path / "1").exists()
+    assert checkpoint.numbers(tmp_path / "moved" / "checkpoint") == {2}
+
+
+def test_runs_of_which_one_lost_its_checkpoints_do_not_start_over(tmp_path, finished):
+    base = Path(shutil.copytree(finished, tmp_path / "runs"))
+    shutil.rmtree(base / "1" / "checkpoint")
+    before = metrics(base / "0"), metrics(base / "1")
+    with pytest.raises(UsageError, match=f"{base / '1'} has 6 records in metrics.jsonl and a policy, but"):
+        runs.resume_all([base / str(i) for i in range(3)])
+    assert (metrics(base / "0"), metrics(base / "1")) == before
 
 
 def test_a_run_that_failed_stays_as_it_was_before():

@@ -14,7 +14,7 @@ from focops import envs, grid
 from focops.config import DEFAULT_TASK, TrainConfig, default_config, validate
 from focops.errors import UsageError
 from focops.runs.config_json import field_types
-from focops.runs.directory import RunDirectory
+from focops.runs.directory import RunDirectory, named
 from focops.runs.metrics import require_wandb
 
 NOT_FLAGS = ("limits", "cost_discounts", "network")
@@ -139,6 +139,7 @@ class TrainArguments(TrainConfig):
 def parse(words: Sequence[str]) -> Options:
     """The options of one run; the task, the algorithm and the preset decide what the defaults are."""
     found = grid.split(words)
+    _require_values(found)
     known = [("--algo", "focops"), ("--preset", "fast"), ("--backend", "cpu")]
     chosen: list[Any] = [grid.value_of(found, flag, default) for flag, default in known]
     defaults = default_config(grid.value_of(found, grid.TASK, DEFAULT_TASK), *chosen)
@@ -159,11 +160,20 @@ def parse(words: Sequence[str]) -> Options:
     return Options(TrainConfig(**fields), given.quiet, given.wandb, given.jobs)
 
 
+def _require_values(words: Sequence[grid.Word]) -> None:
+    """Refuse what tyro would take for the default: a limit without numbers, a directory without a name."""
+    for flag in ("--cost-limit", "--cost-discount"):
+        if grid.Word(flag, None) in words and all(word.owner != flag for word in words):
+            raise UsageError(f"{flag} has no value; give one number for each cost, or leave it out for the task's own")
+    named(grid.value_of(words, "--out", "default"))
+
+
 def parse_resume(words: Sequence[str]) -> ResumeOptions:
     found = grid.split(words)
     changed = {word.owner: word.text for word in found if word.owner and word.owner.startswith("--algo.")}
     rest = [word.text for word in found if not (word.owner in changed or word.text in changed)]
     options = tyro.cli(ResumeOptions, args=rest, prog="focops resume")
+    _require_jobs(options.jobs)
     changes = {flag.removeprefix("--algo.").replace("-", "_"): value for flag, value in changed.items()}
     return dataclasses.replace(options, changes=changes)
 
@@ -176,13 +186,17 @@ def check(options: Options) -> None:
     """Refuse what cannot work before anything is compiled or written: values, the directory, the environment."""
     config = options.config
     validate(config)
-    if options.jobs < 0:
-        raise UsageError(f"--jobs is {options.jobs}; it must be a whole number ≥ 0 (0: one per core)")
+    _require_jobs(options.jobs)
     if options.wandb:
         require_wandb()
     if config.out is not None:
         RunDirectory(config.out).require_free()
     _check_environment(config.task, config.cost_limit, config.cost_discount, config.env_timeout)
+
+
+def _require_jobs(jobs: int) -> None:
+    if jobs < 0:
+        raise UsageError(f"--jobs is {jobs}; it must be a whole number ≥ 0 (0: one per core)")
 
 
 @functools.cache

@@ -4,6 +4,7 @@ Nothing heavy is imported before it is needed: the help and a misspelt command a
 """
 
 import difflib
+import io
 import signal
 import sys
 import warnings
@@ -36,29 +37,46 @@ def main(argv: Sequence[str] | None = None) -> int:
     command, rest = (words[0], words[1:]) if words else ("--help", [])
     if "" not in sys.path:  # a console script, unlike `python -m`, does not look for my_module:Id-v0 where it is called
         sys.path.insert(0, "")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # Greek letters where the encoding is ASCII
     try:
         with _plain_warnings():
-            if command in ("-h", "--help", "help"):
-                print(HELP, end="")
-                return 0
-            if command == "--version":
-                print(f"focops {metadata.version('focops')}")
-                return 0
-            if command not in COMMANDS:
-                close = difflib.get_close_matches(command, COMMANDS, n=1)
-                hint = f"did you mean `focops {close[0]}`?" if close else f"there are: {', '.join(COMMANDS)}"
-                raise UsageError(f"unknown command {command!r}; {hint}")
-            return COMMANDS[command](rest)
+            status = _run(command, rest)
+        if sys.stdout is not None:
+            sys.stdout.flush()  # here, where a failure has a message
+        return status
     except UsageError as error:
         say("error:", str(error), "bold red")
         return FAILED if isinstance(error, RunError) else USAGE
-    except SystemExit as stop:  # tyro has printed its help or its complaint
+    except SystemExit as stop:  # tyro has printed its help or its complaint, or Rich's pipe is closed
+        if isinstance(stop.__context__, BrokenPipeError):
+            return 128 + signal.SIGPIPE
         return stop.code if isinstance(stop.code, int) else USAGE
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
-    except BrokenPipeError:  # `focops tasks | head`: who read has heard enough
+    except OSError as error:
+        if error.filename is not None:  # not of standard output
+            raise
         sys.stdout = None  # type: ignore[assignment]  # or Python complains once more at its end
-        return 128 + signal.SIGPIPE
+        if isinstance(error, BrokenPipeError):  # `focops tasks | head`: who read has heard enough
+            return 128 + signal.SIGPIPE
+        say("error:", f"standard output cannot be written to: {error.strerror}", "bold red")
+        return FAILED
+
+
+def _run(command: str, words: list[str]) -> int:
+    if command in ("-h", "--help", "help"):
+        print(HELP, end="")
+        return 0
+    if command == "--version":
+        print(f"focops {metadata.version('focops')}")
+        return 0
+    if command not in COMMANDS:
+        close = difflib.get_close_matches(command, COMMANDS, n=1)
+        hint = f"did you mean `focops {close[0]}`?" if close else f"there are: {', '.join(COMMANDS)}"
+        raise UsageError(f"unknown command {command!r}; {hint}")
+    return COMMANDS[command](words)
 
 
 def train(words: list[str]) -> int:
@@ -74,10 +92,10 @@ def train(words: list[str]) -> int:
     arguments.check(options)
     from focops import run as runs
     from focops.runs.progress import choose_display
-    from focops.runs.signals import stop_on_signals
+    from focops.runs.signals import stop_on_signals, while_heard
 
-    display = choose_display(options.quiet)
     with stop_on_signals() as stopped:
+        display = while_heard(choose_display(options.quiet), stopped)
         result = runs.run(options.config, display=display, wandb=options.wandb, should_stop=lambda: bool(stopped))
     return _finish(result.summary, stopped, options.quiet)
 
@@ -96,16 +114,21 @@ def resume(words: list[str]) -> int:
     from focops import run as runs
     from focops.runs.directory import RunDirectory
     from focops.runs.progress import choose_display
-    from focops.runs.signals import stop_on_signals
+    from focops.runs.signals import stop_on_signals, while_heard
 
-    for change in RunDirectory.open(options.run, lock=False).changed_versions():
+    directory = RunDirectory.open(options.run, lock=False)
+    for change in directory.changed_versions():
         say("warning:", f"{change}; the run goes on, but its numbers may differ from now on")
-    display = choose_display(options.quiet)
+    was_finished = directory.is_finished(options.steps)
     with stop_on_signals() as stopped:
+        display = while_heard(choose_display(options.quiet), stopped)
         result = runs.resume(
             options.run, steps=options.steps, display=display, wandb=options.wandb, should_stop=lambda: bool(stopped),
             changes=options.changes,
         )  # fmt: skip
+    if was_finished and options.quiet:
+        done = result.summary["steps"]
+        print(f"{options.run} is finished at {done} samples. Train on with:  {_longer(result.summary)}")
     return _finish(result.summary, stopped, options.quiet)
 
 
@@ -125,9 +148,11 @@ def evaluate(words: list[str]) -> int:
     result = evaluation.evaluate(
         options.run, deterministic=options.deterministic, confidence=options.confidence, threads=options.threads, **how
     )
-    Console(highlight=False).print(evaluation_table(result))
     file = options.json or options.run / "evaluation.json"
-    result.save(file)
+    try:  # each is the result, if the other cannot be written
+        result.save(file)
+    finally:
+        Console(highlight=False).print(evaluation_table(result))
     print(f"\nwritten to {file}")
     return 0
 
@@ -141,6 +166,7 @@ def solve(words: list[str]) -> int:
 
 def tasks(words: list[str]) -> int:
     """`focops tasks`: what can be trained without anything else."""
+    _no_arguments("tasks", words)
     from rich.console import Console
     from rich.table import Table
 
@@ -158,6 +184,7 @@ def tasks(words: list[str]) -> int:
 
 def algos(words: list[str]) -> int:
     """`focops algos`: each algorithm, what kind it is, and where it comes from."""
+    _no_arguments("algos", words)
     from rich.console import Console
     from rich.table import Table
 
@@ -197,10 +224,21 @@ def _finish(summary: dict[str, Any], stopped: list[int], quiet: bool) -> int:
         return 128 + stopped[0]
     if not quiet:
         judged = f"focops evaluate {summary['out']}"
-        longer = f"focops resume {summary['out']} --steps {2 * summary['steps']}"
         another = f"focops train {summary['task']} --seed {summary['seed'] + 1}"
-        Console(highlight=False).print(summary_text(summary, [judged, longer, another]), soft_wrap=True)
+        Console(highlight=False).print(summary_text(summary, [judged, _longer(summary), another]), soft_wrap=True)
     return 0
+
+
+def _longer(summary: dict[str, Any]) -> str:
+    return f"focops resume {summary['out']} --steps {2 * summary['steps']}"
+
+
+def _no_arguments(command: str, words: list[str]) -> None:
+    if {"-h", "--help"} & set(words):
+        print(HELP, end="")
+        raise SystemExit(0)
+    if words:
+        raise UsageError(f"unknown argument {words[0]!r}; `focops {command}` takes none")
 
 
 @contextmanager

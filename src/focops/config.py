@@ -2,7 +2,9 @@
 
 import dataclasses
 import importlib.util
+import itertools
 import math
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -45,7 +47,7 @@ class TrainConfig:
     steps: int = 1_000_000
     """Samples to train for; rounded up to whole batches."""
     seed: int = 0
-    """Seed of everything random in the run. ≥ 0."""
+    """Seed of everything random in the run, in [0, 2⁶³)."""
     cost_limit: tuple[float, ...] | None = None
     """b: limit of each constraint's cost return; the task's own if not given. ≥ 0."""
     cost_discount: tuple[float, ...] | None = None
@@ -67,7 +69,8 @@ class TrainConfig:
     """Start new episodes after each checkpoint, so that resuming is exact also where an environment's state cannot be
     saved. Our tasks and Gymnasium's MuJoCo environments resume exactly without it."""
     env_timeout: float = 300.0
-    """Seconds that a step of environments that are not ours may take before the run ends; 0: wait for ever."""
+    """Seconds that a step of environments that are not ours may take before the run ends: 0.001 to 1e9, or 0 to wait
+    for ever."""
     init_from: Path | None = None
     """A run whose networks and normaliser this one starts from."""
     out: Path | None = None
@@ -119,6 +122,10 @@ def _replace_present(algo: Any, **values: Any) -> Any:
     return dataclasses.replace(algo, **{name: value for name, value in values.items() if name in names})
 
 
+ENV_BYTES, SAMPLE_BYTES, WEIGHT_BYTES = 16 * 1024, 1024, 24
+"""What is reckoned for an environment, for a sample of the batch with its activations, and for a weight of the policy
+and of one critic with Adam's moments: of the right order, to refuse what this machine cannot hold before it tries."""
+
 _POSITIVE = "a positive number"
 _NOT_NEGATIVE = "a number ≥ 0 (inf allowed)"
 
@@ -138,7 +145,12 @@ def validate(config: TrainConfig) -> None:
         "--checkpoint-every": config.checkpoint_every,
     }.items():  # fmt: skip
         require(value >= 0, flag, value, "a whole number ≥ 0")
-    require(config.env_timeout >= 0, "--env-timeout", config.env_timeout, "a number of seconds ≥ 0 (0: no limit)")
+    for flag, value in {"--seed": config.seed, "--steps": config.steps}.items():
+        require(value < 2**63, flag, value, "below 2⁶³")
+    require(
+        config.env_timeout == 0 or 1e-3 <= config.env_timeout <= 1e9, "--env-timeout", config.env_timeout,
+        "a number of seconds from 0.001 to 1e9, or 0 for no limit",
+    )  # fmt: skip
     require(
         not config.exact or config.checkpoint_every > 0, "--checkpoint-every", 0, "≥ 1 with --exact",
         "Such a run can only stop at its checkpoints",
@@ -153,6 +165,17 @@ def validate(config: TrainConfig) -> None:
             "MJX is not installed: pip install 'focops[gpu]'",
         )  # fmt: skip
     batch, envs = config.batch_size, config.num_envs
+    hidden = getattr(config.algo, "hidden", ())
+    _validate_algo(config.algo, require)
+    room = _memory()
+    for flag, value, needed in (
+        ("--num-envs", envs, envs * ENV_BYTES), ("--batch-size", batch, batch * SAMPLE_BYTES),
+        ("--algo.hidden", hidden, WEIGHT_BYTES * sum(a * b for a, b in itertools.pairwise((1, *hidden, 1)))),
+    ):  # fmt: skip
+        require(
+            needed <= room, flag, value, f"less: it needs about {min(needed, 10**30) / 1e9:.3g} GB of memory",
+            f"This machine has {room / 1e9:.3g} GB",
+        )  # fmt: skip
     require(
         batch % envs == 0, "--batch-size", batch, f"a multiple of --num-envs ({envs})",
         f"Nearest: {_nearest(batch, envs)}",
@@ -167,7 +190,6 @@ def validate(config: TrainConfig) -> None:
         require(0 <= limit < math.inf, "--cost-limit", limit, "a finite number ≥ 0, one for each cost")
     for discount in config.cost_discount or ():
         require(0 < discount <= 1, "--cost-discount", discount, "in (0, 1], one for each cost")
-    _validate_algo(config.algo, require)
 
 
 def _validate_algo(algo: Any, require: Any) -> None:
@@ -199,4 +221,10 @@ def _nearest(value: int, divisor: int) -> str:
 
 
 def _divisor(batch: int, near: int) -> int:
-    return min((d for d in range(1, batch + 1) if batch % d == 0), key=lambda d: abs(d - near))
+    small = [d for d in range(1, math.isqrt(batch) + 1) if batch % d == 0]
+    return min([*small, *(batch // d for d in small)], key=lambda d: (abs(d - near), d))
+
+
+def _memory() -> int:
+    """Bytes of memory that this machine has."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

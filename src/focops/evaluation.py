@@ -14,6 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from focops import confidence as bounds
 from focops import envs
 from focops.core.networks import Network
 from focops.core.spec import Constraint
@@ -34,6 +35,14 @@ AT_ONCE = 128
 MAX_STEPS = 10_000
 """An episode of an environment without a time limit is cut there."""
 RESAMPLES = 9999
+BOUNDS = {
+    "student": "Student's t, corrected for skewness",
+    "rare": "Student's t, with room for rare costs, as one episode makes up much of the variance",
+    "cheapest": "a share of the cheapest episode's cost, for costs ≥ 0",
+    "identical": "no bound, as all episodes cost the same",
+    "few": "no bound, as there are too few episodes",
+}
+"""What a verdict may rest on."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +66,19 @@ class ConstraintResult:
     undiscounted_cost: Estimate
     share_above_limit: float
     """Of the episodes, by their own discounted cost."""
-    lower_bound: float
-    upper_bound: float
-    """One-sided confidence bounds on J_C."""
+    lower_bound: float | None
+    upper_bound: float | None
+    """One-sided confidence bounds on J_C (`focops.confidence`); None: these episodes give none."""
     verdict: str
     """satisfied: the upper bound is within the limit; violated: the lower bound is above it; else undecided."""
+    bound: str
+    """Which bound the mean's side of the limit has, a key of BOUNDS."""
+    episodes_needed: int | None
+    """If undecided: about how many would decide, were the rest like these; None: no number of such episodes."""
+    unseen_cost: float | None
+    """The verdict (of identical episodes: the one not given) holds unless kinds of episode that did not occur, at most
+    `Evaluation.unseen_share` of all, cost on average more (satisfied) or less (violated) than this.
+    None: undecided, or costs ≥ 0 cannot be less."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +97,8 @@ class Evaluation:
     """Episodes that had not ended after MAX_STEPS."""
     diverged: int
     """Episodes that an unstable simulation ended."""
+    unseen_share: float
+    """A kind of episode that did not occur has at most this share of all, with the stated confidence."""
     reward: Estimate
     episode_length: Estimate
     constraints: dict[str, ConstraintResult]
@@ -134,6 +153,7 @@ def evaluate(
         confidence=confidence,
         cut=sum(cut for _, cut, _ in ran),
         diverged=sum(diverged for _, _, diverged in ran),
+        unseen_share=bounds.unseen_share(len(rows), confidence),
         reward=_estimate(rows[:, 1], confidence),
         episode_length=_estimate(rows[:, 0], confidence),
         constraints={
@@ -176,19 +196,41 @@ def _run(policy: Policy, env: VectorEnv, seed: int, episodes: int, deterministic
 
 
 def _judge(constraint: Constraint, discounted: np.ndarray, plain: np.ndarray, confidence: float) -> ConstraintResult:
-    limit = constraint.limit
-    lower = _interval(discounted, confidence, "greater")[0]
-    upper = _interval(discounted, confidence, "less")[1]
+    limit, upward = constraint.limit, bounds.sample(discounted)
+    # a lower bound is the negative of an upper bound of the negative costs: the same code for either side of the limit
+    sign, side = (1, upward) if upward.mean <= limit else (-1, bounds.sample(-discounted))
+    upper, lower = bounds.upper_bound(upward, confidence), bounds.lower_bound(discounted, confidence)
+    verdict = "satisfied" if upper <= limit else "violated" if lower > limit else "undecided"
+    bound = _which(side, verdict, confidence)
+    needed = unseen_cost = None
+    if verdict == "undecided":
+        needed = bounds.episodes_needed(side, sign * limit, confidence)
+    if bound == "identical" and sign < 0:
+        needed = bounds.identical_episodes_needed(float(upward.mean), limit, confidence)
+    elif bound == "identical" or (verdict != "undecided" and bound != "cheapest"):
+        unseen_cost = sign * float(bounds.tolerated(side, sign * limit, confidence))
+        unseen_cost = None if discounted.min() >= 0 > unseen_cost else unseen_cost
     return ConstraintResult(
         limit=limit,
         discount=constraint.discount,
         discounted_cost=_estimate(discounted, confidence),
         undiscounted_cost=_estimate(plain, confidence),
         share_above_limit=float(np.mean(discounted > limit)),
-        lower_bound=lower,
-        upper_bound=upper,
-        verdict="satisfied" if upper <= limit else "violated" if lower > limit else "undecided",
+        lower_bound=float(lower) if np.isfinite(lower) else None,
+        upper_bound=float(upper) if np.isfinite(upper) else None,
+        verdict=verdict,
+        bound=bound,
+        episodes_needed=needed,
+        unseen_cost=unseen_cost,
     )
+
+
+def _which(side: bounds.Sample, verdict: str, confidence: float) -> str:
+    """The key in BOUNDS of what decides, or fails to decide, on this side of the limit."""
+    few = side.n < bounds.fewest_episodes(confidence)
+    if side.identical or few:
+        return "cheapest" if verdict == "violated" else "identical" if side.identical else "few"
+    return "rare" if bounds.dominated(side) else "student"
 
 
 def _estimate(values: np.ndarray, confidence: float) -> Estimate:

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Bool
 
 from focops.core.types import Rollout
+from focops.errors import UsageError
 
 _ORDER = (
     ("environment", "obs"), ("learner", "action"), ("environment", "reward"), ("environment", "cost"),
@@ -24,6 +25,17 @@ def all_finite(tree: Any) -> Bool[Array, ""]:
 def still_finite(new: Any, old: Any) -> Bool[Array, ""]:
     """Whether every number is finite, or an infinity that stood there before (as "no time limit" does)."""
     return jnp.all(jnp.stack(jax.tree.leaves(jax.tree.map(lambda x, y: jnp.all(jnp.isfinite(x) | (x == y)), new, old))))
+
+
+def require_finite(array: np.ndarray, name: str, before: Any = 0.0) -> None:
+    """Refuse a file's numbers that are not finite, but for infinities that stood there `before`."""
+    bad = np.argwhere(~(np.isfinite(array) | (array == before)))
+    if len(bad):
+        index = tuple(map(int, bad[0]))
+        raise UsageError(
+            f"{name} holds {array[index]} at index {index}: nothing can be computed from numbers that are not finite;"
+            " use an earlier file"
+        )
 
 
 def first_fault(rollout: Rollout, old: Any, new: Any) -> str:

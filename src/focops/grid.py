@@ -1,7 +1,9 @@
 """Grids of runs: any flag given several comma-separated values; every combination is a run."""
 
 import itertools
+import math
 import re
+import reprlib
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -13,10 +15,12 @@ SWITCHES = ("-h", "--help", "--quiet", "--wandb", "--exact")
 LISTS = ("--cost-limit", "--cost-discount", "--algo.hidden")
 """Flags with any number of values, all numbers."""
 SEEDS = ("--seed", "--seeds")
+MOST = 10_000
+"""Runs of a grid, or seeds, that can be given at once."""
 NEVER_VARIES = ("--out", "--jobs", "--from")
 TASK = "TASK"
 _NUMBERS = re.compile(r"[\d.,eE+-]+|inf")
-_RANGE = re.compile(r"(\d+)\.\.(\d+)")
+_RANGE = re.compile(r"(\d{1,19})\.\.(\d{1,19})")
 
 
 class Word(NamedTuple):
@@ -66,6 +70,9 @@ def expand(words: Sequence[Word]) -> list[Point]:
     axes.sort(key=lambda i: words[i].owner in SEEDS)
     if not axes:
         return []
+    runs = math.prod(len(options[i]) for i in axes)
+    if runs > MOST:
+        raise UsageError(f"the grid has {runs} runs; it can have at most {MOST}: give fewer values, or several grids")
     labels = _labels([str(words[i].owner) for i in axes])
     points = []
     for values in itertools.product(*(options[i] for i in axes)):
@@ -92,8 +99,8 @@ def _options(word: Word) -> list[str]:
 def seeds(text: str) -> list[int]:
     """0..3 or 0,2,5 as numbers."""
     found = _options(Word(text, "--seeds"))
-    if not all(seed.isdecimal() for seed in found):
-        raise UsageError(f"--seeds is {text!r}; give whole numbers, as 0..9 or 1,2,5")
+    if not all(seed.isdecimal() and len(seed) < 20 for seed in found):
+        raise UsageError(f"--seeds is {reprlib.repr(text)}; give whole numbers, as 0..9 or 1,2,5")
     return [int(seed) for seed in found]
 
 
@@ -105,6 +112,8 @@ def _seeds(part: str, flag: str) -> list[str]:
     first, last = int(match[1]), int(match[2])
     if first > last:
         raise UsageError(f"{flag} is {part}; a range goes upwards, as {last}..{first}")
+    if last - first >= MOST:
+        raise UsageError(f"{flag} is {part}, {last - first + 1} seeds; give at most {MOST} at once")
     return [str(seed) for seed in range(first, last + 1)]
 
 

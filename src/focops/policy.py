@@ -1,6 +1,8 @@
 """A trained policy on its own: saved by the trainer, loaded and asked for actions without it."""
 
 import math
+import reprlib
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +10,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from focops import finite
 from focops.core import normalize
 from focops.core import policy as core_policy
 from focops.core.networks import MLP, Network
 from focops.core.spec import Spec
 from focops.errors import UsageError
 from focops.runs import checkpoint
-from focops.runs.files import write_atomically
+from focops.runs.directory import RunDirectory
+from focops.runs.files import make_own_folder, write_atomically
+from focops.runs.identity import Identity, difference
 
 FILE = "policy.safetensors"
 _DESCRIBED = ("task", "iteration", "obs_size", "action_size", "discrete", "action_low", "action_high", "hidden")
@@ -72,15 +77,16 @@ def save_policy(
     hidden: tuple[int, ...] | None,
     task: str,
     iteration: int,
+    run: Identity | None = None,
 ) -> None:
-    """Write what `load` needs, as one file. `hidden` is None for a network of the user's own."""
+    """Write what `load` needs, as one file. `hidden` is None for a network of the user's own; `run` is whose it is."""
     arrays = {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in _leaves(params, stats)}
     bounds = spec.action_low, spec.action_high
     values = (task, iteration, spec.obs_size, spec.action_size, spec.discrete, *bounds, hidden)
-    data = checkpoint.serialize(arrays, {"policy": dict(zip(_DESCRIBED, values, strict=True))})
+    data = checkpoint.serialize(arrays, {"policy": dict(zip(_DESCRIBED, values, strict=True)), "run": run})
     path = folder / FILE
     with checkpoint.explained(f"could not write the policy {path}"):
-        folder.mkdir(parents=True, exist_ok=True)
+        make_own_folder(folder)
         write_atomically(path, data)
 
 
@@ -93,7 +99,8 @@ def load(path: Path | str, network: Network | None = None) -> Policy:
     with checkpoint.explained(f"could not read the policy {file}"):
         data = file.read_bytes()
     arrays, meta = checkpoint.deserialize(data, str(file), "policy")
-    described = _described(meta, file)
+    described = _described(meta, file, arrays)
+    _require_own(RunDirectory(Path(path)), file, meta.get("run") or {"task": described["task"]})
     if network is None:
         if described["hidden"] is None:
             raise UsageError(f"{file} was trained with a network of its own; pass it: focops.load(path, network=…)")
@@ -109,6 +116,7 @@ def load(path: Path | str, network: Network | None = None) -> Policy:
         if value is None or value.shape != leaf.shape or value.dtype != leaf.dtype:
             found = "nothing" if value is None else f"{value.dtype}{list(value.shape)}"
             raise UsageError(f"{file} does not fit its network: {name} is {found}, not {leaf.dtype}{list(leaf.shape)}")
+        finite.require_finite(value, f"{file}: {name}")
         leaves.append(jnp.asarray(arrays.pop(name)))
     if arrays:
         raise UsageError(f"{file} does not fit its network, which has no {min(arrays)}")
@@ -116,15 +124,27 @@ def load(path: Path | str, network: Network | None = None) -> Policy:
     return Policy(network, params, stats, described)
 
 
-def _described(meta: Any, file: Path) -> dict[str, Any]:
-    """A policy's description with every value of the kind it should be: the file may be anybody's."""
+def _require_own(directory: RunDirectory, file: Path, found: Any) -> None:
+    """Refuse a policy that lies in another run's directory."""
+    if file.parent == directory.policy and directory.config_file.is_file():
+        other = difference(found, directory.identity)
+        if other:
+            raise UsageError(
+                f"{file} is of another run ({other}); `focops resume {directory.path}` writes the policy of its own"
+                f" newest checkpoint again, and focops.load({str(file)!r}) loads this one by itself"
+            )
+
+
+def _described(meta: Any, file: Path, arrays: checkpoint.Arrays) -> dict[str, Any]:
+    """A policy's description with every value of the kind it should be, and no size beyond what the arrays hold: the
+    file may be anybody's."""
     described = meta.get("policy") if isinstance(meta, dict) else None
     if not isinstance(described, dict) or described.keys() != set(_DESCRIBED):
         raise UsageError(f"{file} is not a focops policy")
-    size = described["action_size"]
-    whole = lambda x: isinstance(x, int) and not isinstance(x, bool) and 0 < x < 2**31
-    wholes = lambda x: isinstance(x, list) and all(map(whole, x))
-    number = lambda x: isinstance(x, int | float) and not math.isnan(x)
+    size, held = described["action_size"], sum(array.size for array in arrays.values())
+    whole = lambda x: isinstance(x, int) and not isinstance(x, bool) and 0 < x <= held
+    wholes = lambda x: isinstance(x, list) and 2 * (len(x) + 1) <= len(arrays) and all(map(whole, x))
+    number = lambda x: isinstance(x, int | float) and (abs(x) <= sys.float_info.max or abs(x) == math.inf)
     bound = lambda x: x is None or (isinstance(x, list) and len(x) == size and all(map(number, x)))
     checks = {
         "obs_size": whole, "action_size": whole, "discrete": lambda x: isinstance(x, bool),
@@ -132,7 +152,7 @@ def _described(meta: Any, file: Path) -> dict[str, Any]:
     }  # fmt: skip
     for name, fits in checks.items():
         if not fits(described[name]):
-            raise UsageError(f"{file} is damaged or not a policy: its {name} is {described[name]!r}")
+            raise UsageError(f"{file} is damaged or not a policy: its {name} is {reprlib.repr(described[name])}")
     return described
 
 

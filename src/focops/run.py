@@ -11,7 +11,7 @@ from focops.config import TrainConfig, default_config, validate
 from focops.core.networks import Network
 from focops.errors import RunError, UsageError
 from focops.runs import checkpoint
-from focops.runs.directory import RunDirectory
+from focops.runs.directory import RunDirectory, named
 from focops.runs.kept import Kept, Run
 from focops.runs.loop import Learner, Loop
 from focops.runs.metrics import MetricsLog
@@ -54,7 +54,7 @@ def train(
     config = dataclasses.replace(
         config,
         algo=dataclasses.replace(config.algo, **algo_options),
-        out=None if out is None else Path(out),
+        out=None if out is None else named(out),
         **{k: v for k, v in options.items() if k in own},
     )
     return run(config, display=display)
@@ -136,8 +136,10 @@ def resume_all(
     with contextlib.ExitStack() as stack:
         directories = [stack.enter_context(RunDirectory.open(Path(path))) for path in paths]
         configs = [_changed(each.config_with(network), steps, changes or {}) for each in directories]
+        for directory, config in zip(directories, configs, strict=True):
+            directory.require_no_lost_checkpoint(config.checkpoint_every)
         learner = _learner(configs)
-        found = checkpoint.load_common([each.checkpoints for each in directories])
+        found = checkpoint.load_common([d.checkpoints for d in directories], [d.identity for d in directories])
         if found is not None:
             learner.restore(found)
         elif configs[0].init_from is not None:
@@ -150,7 +152,8 @@ def resume_all(
             directory.record_change(member.config, learner.iteration)
             metrics = MetricsLog(directory.path, wandb=wandb)
             last = metrics.keep(learner.iteration)
-            kept.append(Kept(member, directory, metrics, last.get("elapsed_s", 0.0) if last else 0.0))
+            elapsed = last.get("elapsed_s") if last else None
+            kept.append(Kept(member, directory, metrics, elapsed if isinstance(elapsed, float) else 0.0))
         loop = Loop(learner, kept)
         if found is not None:
             loop.resumed()
@@ -180,7 +183,8 @@ def _only(outcomes: list[Run | RunError]) -> Run:
 
 
 def _start_from(learner: Learner, source: Path) -> None:
-    newest = checkpoint.load_newest(RunDirectory.open(source, lock=False).checkpoints)
+    directory = RunDirectory.open(source, lock=False)
+    newest = checkpoint.load_newest(directory.checkpoints, directory.identity)
     if newest is None:
         raise UsageError(f"{source} has no checkpoint yet to start from")
     learner.start_from(newest[0], str(source))

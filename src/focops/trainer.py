@@ -21,6 +21,7 @@ from focops.core.types import Params, Rollout, VectorEnv
 from focops.errors import RunError, UsageError
 from focops.policy import save_policy
 from focops.rollout import Collector, normalised
+from focops.runs.identity import Identity
 
 Record = dict[str, Any]
 Arrays = dict[str, np.ndarray]
@@ -34,7 +35,10 @@ def configure_jax() -> None:
     than acting does), and compiled programs kept for the next run."""
     jax.config.update("jax_cpu_enable_async_dispatch", False)
     if not jax.config.jax_compilation_cache_dir:
-        cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "focops" / "jax"
+        try:
+            cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "focops" / "jax"
+        except RuntimeError:  # no HOME, and a user that the system does not know, as in a container
+            return
         jax.config.update("jax_compilation_cache_dir", str(cache))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
@@ -162,9 +166,11 @@ class Trainer:
         rejected = {} if self._rejected is None else named(self._rejected, "rejected")
         return {**self.arrays(), **batch, **rejected, "rollout/steps": np.array(self.collector.collected)}
 
-    def save_policy(self, folder: Path) -> None:
+    def save_policy(self, folder: Path, run: Identity) -> None:
         """Write the policy on its own, for `focops.load`."""
-        save_policy_of(folder, self.state.policy, self.stats, self.config, self.spec, self.algo_config, self.iteration)
+        save_policy_of(
+            folder, run, self.state.policy, self.stats, self.config, self.spec, self.algo_config, self.iteration
+        )
 
 
 def key_of(seed: int) -> Any:
@@ -247,11 +253,11 @@ def take_over(learner: Any, arrays: Arrays, source: str, task: str) -> Any:
 
 
 def save_policy_of(
-    folder: Path, params: Any, stats: Any, config: TrainConfig, spec: Spec, algo: Any, iteration: int
+    folder: Path, run: Identity, params: Any, stats: Any, config: TrainConfig, spec: Spec, algo: Any, iteration: int
 ) -> None:
     """Write a run's policy on its own, for `focops.load`."""
     hidden = algo.hidden if algo.network is None else None
-    save_policy(folder, params, stats, spec, hidden, config.task, iteration)
+    save_policy(folder, params, stats, spec, hidden, config.task, iteration, run)
 
 
 def named(tree: Params, prefix: str = "learner") -> Arrays:
@@ -269,5 +275,6 @@ def fill(tree: Params, arrays: Arrays) -> Params:
         if name not in arrays or arrays[name].shape != leaf.shape:
             found = arrays[name].shape if name in arrays else "nothing"
             raise UsageError(f"the checkpoint does not fit this run: {name} should be {leaf.shape}, found {found}")
+        finite.require_finite(arrays[name], f"the checkpoint's {name}", np.asarray(leaf))
         leaves.append(jnp.asarray(arrays[name], leaf.dtype))
     return jax.tree_util.tree_unflatten(structure, leaves)

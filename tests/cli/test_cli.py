@@ -1,11 +1,13 @@
 """The command line: what it says, what it hands on, and its exit status."""
 
+import io
 import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -126,23 +128,138 @@ def test_the_summary_names_two_commands_that_parse(
         ("train --algo.temperature 0", "--algo.temperature is 0.0; it must be a positive number"),
         ("train HopperSpeed AntSpeed", "AntSpeed"),
         ("train --jobs -1", "--jobs is -1"),
+        ("resume RUN --jobs -1", "--jobs is -1"),
         ("train --out /dev/null/run", "/dev/null is a file; choose another --out"),
         ("resume", "RUN"),
         ("train --exact --checkpoint-every 0", "--checkpoint-every is 0; it must be ≥ 1 with --exact"),
-        ("train --env-timeout -1", "--env-timeout is -1.0; it must be a number of seconds ≥ 0"),
+        ("train --env-timeout -1", "--env-timeout is -1.0; it must be a number of seconds from 0.001"),
+        ("train --env-timeout inf", "--env-timeout is inf; it must be a number of seconds from 0.001 to 1e9, or 0"),
+        ("train --env-timeout 1e-9", "--env-timeout is 1e-09; it must be a number of seconds from 0.001 to 1e9"),
+        (f"train --seed {2**63}", f"--seed is {2**63}; it must be below 2⁶³"),
+        (f"train --steps {2**63}", f"--steps is {2**63}; it must be below 2⁶³"),
+        (f"train --algo.hidden 1{'0' * 400}", "it must be less: it needs about 1e+21 GB of memory"),
+        ("train --seeds 0..999999999", "--seeds is 0..999999999, 1000000000 seeds; give at most 10000 at once"),
+        ("train --seeds 0..5000 --algo.gae 0.9,0.95", "the grid has 10002 runs; it can have at most 10000"),
+        ("evaluate RUN --seeds 0..999999999", "--seeds is 0..999999999, 1000000000 seeds; give at most 10000"),
+        ("evaluate RUN --seeds " + "9" * 5000, "give whole numbers, as 0..9 or 1,2,5"),
+        (
+            "train --algo.hidden 1000000 1000000",
+            "--algo.hidden is (1000000, 1000000); it must be less: it needs about 2",
+        ),
+        ("train --num-envs 1000000000 --batch-size 1000000000", "GB of memory. This machine has"),
+        (
+            "train --batch-size 1000000000000 --num-envs 1",
+            "--batch-size is 1000000000000; it must be less: it needs about",
+        ),
+        ("train --cost-limit", "--cost-limit has no value; give one number for each cost, or leave it out"),
+        ("train HopperSpeed --cost-discount --seed 1", "--cost-discount has no value"),
+        ("train --cost-limit --seeds 0..1", "--cost-limit has no value"),
+        ("train --out=", "--out is ''; it must name a directory"),
+        ("train --out= --seeds 0..1", "--out is ''; it must name a directory"),
+        ("tasks --foo", "unknown argument '--foo'; `focops tasks` takes none"),
+        ("algos all", "unknown argument 'all'; `focops algos` takes none"),
         ("evaluate", "RUN"),
         ("evaluate /nowhere/at/all", "/nowhere/at/all holds no run"),
         ("resume /nowhere/at/all", "/nowhere/at/all holds no run"),
     ],
 )
 def test_wrong_usage_has_status_2_and_says_what_to_do(
-    calls: Calls, capsys: pytest.CaptureFixture[str], words: str, message: str
+    calls: Calls, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch, words: str, message: str
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     assert cli.main(words.split()) == 2
     captured = capsys.readouterr()
     assert message in plain(captured.err)
     assert "Traceback" not in captured.err
     assert calls == []
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\udcffb"])
+@pytest.mark.parametrize("more", [[], ["--seeds", "0..1"]])
+def test_a_directory_whose_name_cannot_be_written_down_is_refused(
+    calls: Calls, capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str, more: list[str]
+) -> None:
+    assert cli.main(["train", "PointCircle", "--out", str(tmp_path / name), *more]) == 2
+    assert "it must be a name in UTF-8, without NUL" in plain(capsys.readouterr().err)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_finished_run_says_so_when_quiet(calls: Calls, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    with RunDirectory.create(arguments.parse(["HopperSpeed", "--out", str(tmp_path)]).config) as run:
+        run.write_summary({"finished": True, "steps": 1000})
+    assert cli.main(["resume", str(tmp_path), "--quiet"]) == 0
+    assert f"is finished at 1000 samples. Train on with:  focops resume {tmp_path} --steps 2000" in (
+        capsys.readouterr().out
+    )
+
+
+def test_what_resume_cannot_read_is_not_sent_to_an_out_that_it_does_not_have(
+    calls: Calls, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    RunDirectory.create(arguments.parse(["HopperSpeed", "--out", str(tmp_path)]).config).close()
+
+    def refuse(*_: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    assert cli.main(["resume", str(tmp_path)]) == 2
+    said = plain(capsys.readouterr().err)
+    assert "Permission denied; check its permissions" in said
+    assert "--out" not in said
+
+
+def test_a_user_without_a_home_trains_without_a_cache_of_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    from focops.trainer import configure_jax
+
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", homeless)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    asked: dict[str, Any] = {}
+    with mock.patch("jax.config") as config:
+        config.jax_compilation_cache_dir = None
+        config.update = asked.__setitem__
+        configure_jax()
+        assert "jax_compilation_cache_dir" not in asked
+        monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
+        configure_jax()
+    assert asked["jax_compilation_cache_dir"] == "/somewhere/focops/jax"
+
+
+def stream(encoding: str, file: Any = None) -> io.TextIOWrapper:
+    return io.TextIOWrapper(file or io.BytesIO(), encoding=encoding)
+
+
+@pytest.mark.parametrize(
+    "words", ["train --help", "tasks", "algos", "train --quiet", "resume RUN --quiet", "trian", "train"]
+)
+def test_an_ascii_terminal_is_no_reason_to_fail(calls: Calls, tmp_path: Path, monkeypatch, words: str) -> None:
+    with RunDirectory.create(arguments.parse(["HopperSpeed", "--out", str(tmp_path)]).config) as run:
+        run.write_summary({"finished": True, "steps": 1000})
+    monkeypatch.setattr(sys, "stdout", stream("ascii"))
+    monkeypatch.setattr(sys, "stderr", stream("ascii"))
+    assert cli.main([str(tmp_path) if word == "RUN" else word for word in words.split()]) == 2 * (words == "trian")
+
+
+def test_what_an_ascii_terminal_cannot_show_is_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", stream("ascii"))
+    assert cli.main(["train", "--help"]) == 0
+    sys.stdout.seek(0)
+    assert "\\u03bd_max" in sys.stdout.read()  # ν
+
+
+class Full(io.BytesIO):
+    def write(self, data: Any) -> int:
+        raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize("words", ["tasks", "--version", "algos", "train"])
+def test_a_full_standard_output_is_a_message(calls: Calls, monkeypatch, capsys, words: str) -> None:
+    monkeypatch.setattr(sys, "stdout", stream("utf-8", Full()))
+    assert cli.main(words.split()) == 1
+    assert "standard output cannot be written to: No space left on device" in plain(capsys.readouterr().err)
 
 
 def test_a_directory_with_a_run_is_refused_before_training(
@@ -274,7 +391,7 @@ def stoppable(obeys: bool) -> subprocess.Popen[str]:
     return process
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_stops_after_the_iteration_and_says_how_to_go_on(number: signal.Signals) -> None:
     process = stoppable(obeys=True)
     process.send_signal(number)

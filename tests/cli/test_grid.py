@@ -169,6 +169,36 @@ os.remove(mine)
     assert max(int(each.output.read_text()) for each in jobs) == 2
 
 
+@pytest.mark.usefixtures("python_jobs")
+def test_a_run_whose_directory_cannot_be_made_is_named_and_the_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make = Path.mkdir
+
+    def refuse(path: Path, *args: object, **kwargs: object) -> None:
+        if path.name == "seed=0":
+            raise PermissionError(13, "Permission denied", str(path))
+        make(path, *args, **kwargs)
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    jobs = [job(tmp_path, name, "pass") for name in ("seed=0", "seed=1")]
+    assert many.run_all(tmp_path, jobs, at_once=1, threads=1, quiet=True) == 1
+    assert [each.state for each in jobs] == ["failed", "done"]
+    said = capsys.readouterr().err
+    assert f"seed=0: not begun: cannot write in {tmp_path / 'seed=0'}: Permission denied\n" in said
+
+
+def test_a_grid_whose_directory_cannot_be_opened_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"cannot look into .*gone: No such file or directory; check its permissions"):
+        many.run_all(tmp_path / "gone", [], at_once=1, threads=1, quiet=True)
+
+
+@pytest.mark.usefixtures("python_jobs")
+def test_there_are_never_more_places_than_runs(tmp_path: Path) -> None:
+    jobs = [job(tmp_path, str(i), "pass") for i in range(2)]
+    assert many.run_all(tmp_path, jobs, at_once=10**18, threads=1, quiet=True) == 0  # a list so long would not fit
+
+
 def test_a_grid_is_checked_whole_before_anything_is_written(tmp_path: Path) -> None:
     from focops import cli
 

@@ -94,6 +94,7 @@ def test_a_backend_that_does_not_check_is_checked(tmp_path: Path, field: str, me
 
 FAULTS = {
     "raise": r"environment \d .* raised RuntimeError: out of coffee .*worlds.py:\d+\) in step at step \d+",
+    "exit": r"environment \d .* raised SystemExit: 0 .*worlds.py:\d+\) in step at step \d+",
     "hang": r"environment \d .* did not answer at step \d+ within 2 s \(--env-timeout\)",
     "nan": r"environment \d .* returned nan in its observation \(index \(1,\)\)",
     "inf": r"environment \d .* returned inf in its reward",
@@ -115,12 +116,15 @@ def test_a_faulty_environment_is_named_and_once_mended_nothing_was_lost(tmp_path
     assert results(runs.resume(run).path) == expected
 
 
-def test_an_environment_that_faults_has_status_1(tmp_path: Path, fault, capsys: pytest.CaptureFixture[str]) -> None:
-    fault("raise")
+@pytest.mark.parametrize(("what", "said_of_it"), [("raise", "out of coffee"), ("exit", "raised SystemExit: 0")])
+def test_an_environment_that_faults_has_status_1(
+    tmp_path: Path, fault, capsys: pytest.CaptureFixture[str], what: str, said_of_it: str
+) -> None:
+    fault(what)
     config = tiny(DRIFT, tmp_path / "run")
     assert cli.main(["train", *flags(config), "--cost-limit", "1", "--quiet"]) == 1
     said = capsys.readouterr().err
-    assert "out of coffee" in said
+    assert said_of_it in said
     assert "Traceback" not in said
 
 

@@ -1,5 +1,6 @@
 """Environments to be interrupted in: Gymnasium's own MuJoCo ones with a cost, and one that goes wrong."""
 
+import sys
 import time
 from typing import Any, ClassVar
 
@@ -38,6 +39,8 @@ class Drift(gymnasium.Env):
             match Drift.fault:
                 case "raise":
                     raise RuntimeError("out of coffee")
+                case "exit":
+                    sys.exit(0)
                 case "hang":
                     try:
                         time.sleep(60)

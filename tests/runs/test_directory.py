@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import focops
 from focops.config import TrainConfig, default_config
 from focops.errors import UsageError
 from focops.runs.config_json import config_from_json, config_to_json
@@ -70,6 +71,8 @@ def test_a_network_from_python_is_described_and_not_rebuilt() -> None:
     [
         ({"format": 2}, "format 2; this focops reads format 1"),
         ({"algorithm": "sac"}, "unknown algorithm 'sac'"),
+        ({"algorithm": []}, r"unknown algorithm \[\]"),
+        ({"env_timeout": 10**400}, "env_timeout is 1000"),
         ({"colour": "red"}, "has unknown colour"),
         ({"seed": "zero"}, "seed is 'zero'; expected int"),
         ({"seed": True}, "seed is True"),
@@ -161,6 +164,50 @@ def test_a_damaged_config_is_explained(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "config.json").write_bytes(content)
     with pytest.raises(UsageError, match="damaged"):
         _ = RunDirectory.open(tmp_path, lock=False).config
+
+
+@pytest.mark.parametrize(("name", "value"), [("versions", None), ("versions", [1]), ("changes", 5), ("changes", [5])])
+def test_notes_in_a_config_that_are_no_notes_are_explained(tmp_path: Path, name: str, value) -> None:
+    RunDirectory.create(config_in(tmp_path)).close()
+    run = RunDirectory.open(tmp_path, lock=False)
+    run.config_file.write_text(json.dumps(json.loads(run.config_file.read_text()) | {name: value}))
+    with pytest.raises(UsageError, match=f"{name} is .*; it must be .*mend it"):
+        _ = run.changed_versions() if name == "versions" else run.changes
+
+
+@pytest.mark.parametrize("summary", [{}, {"finished": True}, {"finished": True, "steps": "many"}, {"finished": 1}])
+def test_a_summary_that_is_no_summary_is_of_an_unfinished_run(tmp_path: Path, summary: dict) -> None:
+    with RunDirectory.create(config_in(tmp_path)) as run:
+        run.write_summary(summary)
+        assert not run.is_finished()
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\udcffb"])
+def test_a_name_that_cannot_be_written_down_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError, match=r"--out is '.*'; it must be a name in UTF-8, without NUL"):
+        RunDirectory.create(config_in(tmp_path / name))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_name_is_refused_from_python_as_on_the_command_line() -> None:
+    with pytest.raises(UsageError, match=r"--out is ''; it must name a directory"):
+        focops.train("PointCircle", out="")
+
+
+def test_an_existing_run_that_cannot_be_read_is_not_sent_elsewhere(tmp_path: Path, monkeypatch) -> None:
+    RunDirectory.create(config_in(tmp_path)).close()
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr("builtins.open", refuse)
+    with pytest.raises(UsageError, match="check its permissions") as error:
+        RunDirectory.open(tmp_path)
+    assert "--out" not in str(error.value)
+    with pytest.raises(UsageError, match="check its permissions") as error:
+        _ = RunDirectory.open(tmp_path, lock=False).config
+    assert "--out" not in str(error.value)
 
 
 def test_a_second_process_on_a_run_is_refused(tmp_path: Path) -> None:

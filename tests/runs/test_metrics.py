@@ -163,3 +163,16 @@ def test_no_record_yet_is_none(tmp_path: Path) -> None:
     assert read_last(tmp_path / "metrics.jsonl") is None
     (tmp_path / "metrics.jsonl").write_text('{"half')
     assert read_last(tmp_path / "metrics.jsonl") is None
+
+
+@pytest.mark.parametrize("line", ["5", "[]", "null", "{}", '{"samples": null}', '{"samples": 1e999}', "[" * 100_000])
+def test_a_line_that_is_no_record_is_said_and_the_log_goes_on(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text(f'{{"samples": 1}}\n{line}\n')
+    assert read_last(path) is None
+    log = MetricsLog(tmp_path)
+    with pytest.warns(UserWarning, match="is damaged at line 2; the run itself is not"):
+        assert log.keep(2) is None
+    log.write({"samples": 3})
+    log.close()
+    assert read_last(path) == {"samples": 3}

@@ -2,6 +2,7 @@
 
 import pickle
 from pathlib import Path
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -92,6 +93,31 @@ def test_a_strangers_description_is_refused_or_works(tmp_path: Path, good: Path,
     except UsageError:
         return
     assert policy.predict(np.zeros(3)).shape == (2,)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("action_size", 2**31 - 1),
+        ("obs_size", 2**31 - 1),
+        ("hidden", [2**31 - 1]),
+        ("hidden", [4] * 20_000),
+        ("action_low", [-(10**400), 0]),
+        ("action_high", [10**400, 0]),
+    ],
+)
+def test_sizes_beyond_what_the_file_holds_are_refused_at_once(tmp_path: Path, good: Path, name: str, value) -> None:
+    """Without building such a network, which would take long or more memory than there is."""
+    arrays, meta = checkpoint.load(good)
+    described = meta["policy"] | {name: value}
+    if name == "action_size":
+        described |= {"action_low": None, "action_high": None}
+    file = put(tmp_path, checkpoint.serialize(arrays, {"policy": described}))
+    with (
+        mock.patch("jax.eval_shape", side_effect=AssertionError("a network was built")),
+        pytest.raises(UsageError, match=f"is damaged or not a policy: its {name} is .{{,200}}$"),
+    ):
+        load(file)
 
 
 @pytest.mark.parametrize("meta", [{}, {"policy": None}, {"policy": {}}, {"policy": {"task": "x"}}, [1], "text"])

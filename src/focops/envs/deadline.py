@@ -1,11 +1,31 @@
 """A limit on how long somebody else's code may take."""
 
+import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from focops.errors import RunError
+from focops.runs.signals import say
+
+REPEAT_SECONDS = 1.0
+"""Between two attempts to interrupt code that swallows what is raised in it."""
+ATTEMPTS = 5
+"""After so many the process is ended."""
+_last_actions: list[Callable[[RunError], RunError]] = []
+
+
+@contextmanager
+def before_giving_up(action: Callable[[RunError], RunError]) -> Iterator[None]:
+    """Within it, `action` is called before the process is ended for code that nothing interrupts: it saves what there
+    is, and returns the error to show."""
+    _last_actions.append(action)
+    try:
+        yield
+    finally:
+        _last_actions.remove(action)
 
 
 class _Expired(BaseException):
@@ -16,7 +36,7 @@ class Deadline:
     """A context that RunError(`message()`) ends after `seconds`; 0 for none. Costs about 3 µs.
 
     It works in the main thread alone, where Python handles signals, and interrupts sleeping, waiting and Python code;
-    compiled code that never returns to Python is beyond it.
+    compiled code that never returns to Python is beyond it. Code that swallows every interruption ends the process.
     """
 
     def __init__(self, seconds: float, message: Callable[[], str]) -> None:
@@ -25,9 +45,10 @@ class Deadline:
 
     def __enter__(self) -> None:
         self._armed = self._inside = self._seconds > 0 and threading.current_thread() is threading.main_thread()
+        self._attempts = 0
         if self._armed:
             self._previous = signal.signal(signal.SIGALRM, self._expire)
-            signal.setitimer(signal.ITIMER_REAL, self._seconds, 1.0)  # once more each second, if it was swallowed
+            signal.setitimer(signal.ITIMER_REAL, self._seconds, REPEAT_SECONDS)  # again, if it was swallowed
 
     def __exit__(self, kind: type | None, *_: object) -> None:
         self._inside = False
@@ -39,4 +60,20 @@ class Deadline:
 
     def _expire(self, *_: object) -> None:
         if self._inside:
+            self._attempts += 1
+            if self._attempts > ATTEMPTS:
+                self._give_up()
             raise _Expired
+
+    def _give_up(self) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        error = RunError(
+            f"{self._message()} within {self._seconds:g} s (--env-timeout) and swallows every interruption"
+        )
+        try:
+            for action in list(_last_actions):
+                error = action(error)
+        except BaseException as problem:  # it would be swallowed as well
+            error = RunError(f"{error}; {problem}")
+        say("error:", str(error), "bold red")
+        os._exit(1)

@@ -36,7 +36,7 @@ class CostIntoInfo(gymnasium.Wrapper):
                 " terminated, truncated, info) or 6 (obs, reward, cost, terminated, truncated, info)"
             )
         obs, reward, cost, terminated, truncated, info = result
-        return obs, reward, terminated, truncated, {**info, "cost": cost}
+        return obs, reward, terminated, truncated, {**(info or {}), "cost": cost}
 
 
 def open_env(env_id: str) -> gymnasium.Env:
@@ -49,6 +49,8 @@ def open_env(env_id: str) -> gymnasium.Env:
             raise UsageError(
                 f"{env_id}: the module {module!r} cannot be imported ({error}); is it installed, or on PYTHONPATH?"
             ) from error
+        except SystemExit as error:
+            raise UsageError(f"{env_id}: the module {module!r} called sys.exit({error}) while imported") from error
     if name not in gymnasium.registry:
         known = [*(task.removesuffix("-v0") for task in TASKS), *TASKS, *gymnasium.registry]
         close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
@@ -69,21 +71,47 @@ def open_env(env_id: str) -> gymnasium.Env:
         return gymnasium.make(spec, disable_env_checker=True)
     except gymnasium.error.DependencyNotInstalled as error:
         raise UsageError(f"{env_id} needs a package that is not installed: {error}") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
         raise UsageError(
             f"{env_id} could not be made: {type(error).__name__}: {error} ({where.filename}:{where.lineno})"
         ) from error
 
 
+def require_in_range(space: spaces.Space, value: Any) -> None:
+    """ValueError for classes that the space does not have: -1 would count as the last one."""
+    if isinstance(space, spaces.Dict):
+        for name, part in space.items():
+            require_in_range(part, value[name])
+    elif isinstance(space, spaces.Tuple):
+        for part, each in zip(space, value, strict=True):
+            require_in_range(part, each)
+    elif isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
+        first, count = space.start, space.n if isinstance(space, spaces.Discrete) else space.nvec
+        if not np.all((first <= np.asarray(value)) & (np.asarray(value) < first + count)):
+            raise ValueError(f"{value} is not within {first} and {first + count - 1}")
+
+
 def action_encoder(env_id: str, space: spaces.Space) -> tuple[int, bool, Callable[[np.ndarray], Any]]:
     """(size, discrete, function from the policy's actions [E, A] or [E] to the environment's)."""
     if isinstance(space, spaces.Discrete):
         return int(space.n), True, lambda action: action.astype(np.int64) + space.start
-    if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
+    if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating) and space.low.size:
         low, high, shape = space.low.ravel(), space.high.ravel(), space.shape
         return low.size, False, lambda action: np.clip(action, low, high).astype(space.dtype).reshape(-1, *shape)
-    raise UsageError(f"{env_id} has the action space {space}: only Discrete and Box of floats can be trained")
+    raise UsageError(
+        f"{env_id} has the action space {space}: only Discrete and Box of floats that are not empty can be trained"
+    )
+
+
+def check_shapes(space: spaces.Space, obs: Any) -> None:
+    """ValueError where an array is not of its space's shape: flattening would take those that happen to fit."""
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        parts = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
+        for name, part in parts:
+            check_shapes(part, obs[name])
+    elif isinstance(space, spaces.Box) and np.shape(obs) != space.shape:
+        raise ValueError(f"shape {np.shape(obs)}")
 
 
 def action_bounds(space: spaces.Space) -> dict[str, tuple[float, ...]]:

@@ -18,7 +18,14 @@ from gymnasium import spaces
 from focops.core.spec import Spec
 from focops.core.types import Step
 from focops.envs.deadline import Deadline
-from focops.envs.foreign import HOW_TO_ADD_A_COST, action_bounds, action_encoder, open_env
+from focops.envs.foreign import (
+    HOW_TO_ADD_A_COST,
+    action_bounds,
+    action_encoder,
+    check_shapes,
+    open_env,
+    require_in_range,
+)
 from focops.envs.limits import constrain
 from focops.envs.stagger import first_horizons
 from focops.errors import RunError, UsageError
@@ -56,6 +63,9 @@ class GymnasiumVector:
         self._space = first.observation_space
         if not self._space.is_np_flattenable:
             raise UsageError(f"{env_id} has the observation space {self._space}, which has no fixed size to flatten to")
+        self._obs_size = spaces.flatdim(self._space)
+        if self._obs_size == 0:
+            raise UsageError(f"{env_id} has the observation space {self._space}, which is empty: observe one number")
         action_size, discrete, self._encode = action_encoder(env_id, first.action_space)
         self._num_costs = self._probe(first)
         time_limit = first.spec.max_episode_steps if first.spec else None
@@ -66,7 +76,7 @@ class GymnasiumVector:
                 f"{env_id} has {m} cost(s) and no limit of its own: give --cost-limit B, one number per cost"
             )
         self.spec = Spec(
-            obs_size=spaces.flatdim(self._space),
+            obs_size=self._obs_size,
             action_size=action_size,
             discrete=discrete,
             constraints=constrain(env_id, names, limits, [0.99] * m if discounts is None else discounts, time_limit),
@@ -107,8 +117,8 @@ class GymnasiumVector:
             for i, act in enumerate(self._encode(action)):
                 obs, r, over, cut, info = self._ask(i, "step", act)
                 next_obs[i], reward[i] = self._flat(obs, i), self._numbers("reward", r, (), i)
-                terminated[i] = self._numbers("terminated", over, (), i)
-                truncated[i] = self._numbers("truncated", cut, (), i)
+                terminated[i] = self._truth("terminated", over, i)
+                truncated[i] = self._truth("truncated", cut, i)
                 cost[i] = self._cost(info, i)
         for what, array in (("observation", next_obs), ("reward", reward), ("cost", cost)):
             self._check_finite(what, array)
@@ -179,8 +189,13 @@ class GymnasiumVector:
             )  # fmt: skip
 
     def close(self) -> None:
-        for env in self._envs:
-            env.close()
+        """Close every environment; what one raises is a warning, since nothing is lost by it."""
+        for i in range(len(self._envs)):
+            try:
+                with self._deadline:
+                    self._ask(i, "close")
+            except UsageError as error:  # the run has ended already, and how is not changed by this
+                log.warning("%s", error)
 
     def _replay(self, i: int, state: dict[str, np.ndarray]) -> bool:
         """Repeat the actions of environment i's episode; whether it came back to where it was."""
@@ -207,10 +222,20 @@ class GymnasiumVector:
         with self._deadline:
             for i in ids:
                 seed = np.random.SeedSequence((self._seed, i, int(self._episode[i]))).generate_state(1)[0]
-                self.obs[i] = self._flat(self._ask(i, "reset", seed=int(seed))[0], i)
+                self.obs[i] = self._flat(self._reset(i, int(seed)), i)
                 self._episode[i] += 1
                 self.age[i], self._horizon[i] = 0, NEVER
         self._check_finite("first observation", self.obs)
+
+    def _reset(self, i: int, seed: int) -> Any:
+        """The first observation of an environment's episode."""
+        answer = self._ask(i, "reset", seed=seed)
+        if not isinstance(answer, tuple | list) or len(answer) != 2:
+            raise RunError(
+                f"environment {i} of {self.env_id} returned {answer!r} from reset at step {self._steps}:"
+                " it must return (observation, info)"
+            )
+        return answer[0]
 
     def _ask(self, i: int, method: str, *args: Any, **kwargs: Any) -> Any:
         """An environment's answer; what it raises says which one and where."""
@@ -219,7 +244,7 @@ class GymnasiumVector:
             return getattr(self._envs[i], method)(*args, **kwargs)
         except UsageError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # whether the run ends is not theirs to decide
             where = traceback.extract_tb(error.__traceback__)[-1]
             raise RunError(
                 f"environment {i} of {self.env_id} raised {type(error).__name__}: {error}"
@@ -231,10 +256,13 @@ class GymnasiumVector:
 
     def _flat(self, obs: Any, i: int) -> np.ndarray:
         try:
-            if isinstance(self._space, spaces.Box) and np.shape(obs) != self._space.shape:
-                raise ValueError(f"shape {np.shape(obs)}")
-            return np.asarray(spaces.flatten(self._space, obs))
-        except (ValueError, TypeError, KeyError, IndexError) as error:
+            check_shapes(self._space, obs)
+            require_in_range(self._space, obs)
+            flat = np.asarray(spaces.flatten(self._space, obs))
+            if flat.shape != (self._obs_size,):
+                raise ValueError(f"{flat.size} numbers instead of {self._obs_size}")
+            return flat
+        except Exception as error:  # whatever an object that is no observation may raise
             raise RunError(
                 f"environment {i} of {self.env_id} returned an observation that is not of its observation space"
                 f" {self._space} at step {self._steps} ({error})"
@@ -244,17 +272,19 @@ class GymnasiumVector:
         """Number of costs, from one random step."""
         env.action_space.seed(0)
         with self._deadline:
-            self._ask(0, "reset", seed=0)
+            self._reset(0, 0)
             info = self._ask(0, "step", env.action_space.sample())[4]
-        if "cost" not in info:
+        if not isinstance(info, dict) or "cost" not in info:
             raise UsageError(f"{self.env_id} returns no cost: {HOW_TO_ADD_A_COST}")
-        costs = np.size(info["cost"])
-        if costs == 0 or np.ndim(info["cost"]) > 1:
-            shape = np.shape(info["cost"])
-            raise UsageError(f"{self.env_id} returns a cost of shape {shape}: it must be a number or a vector")
-        self._num_costs = costs
+        cost = info["cost"]
+        try:
+            self._num_costs = np.size(cost)
+        except ValueError:  # ragged
+            self._num_costs = 0
+        if self._num_costs == 0 or np.ndim(cost) > 1:
+            raise UsageError(f"{self.env_id} returns {cost!r} as its cost: it must be a number or a vector")
         self._cost(info, 0)
-        return costs
+        return self._num_costs
 
     def _cost(self, info: Any, i: int) -> np.ndarray:
         if not isinstance(info, dict) or "cost" not in info:
@@ -262,22 +292,34 @@ class GymnasiumVector:
                 f"environment {i} of {self.env_id} returned no cost at step {self._steps}:"
                 ' every step must return info["cost"], 0 where nothing was paid'
             )
-        cost = info["cost"]
-        scalar = self._num_costs == 1 and np.ndim(cost) == 0
-        return self._numbers("cost", cost, () if scalar else (self._num_costs,), i)
+        return self._numbers("cost", info["cost"], (self._num_costs,), i)
 
     def _numbers(self, what: str, value: Any, shape: tuple[int, ...], i: int) -> np.ndarray:
         try:
             numbers = np.asarray(value, np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             numbers = None
-        if numbers is None or numbers.shape != shape:
-            due = f"an array of shape {shape}" if shape else "a number"
+        shapes = [(), shape] if shape == (1,) else [shape]
+        if numbers is None or numbers.shape not in shapes:
+            due = " or ".join(f"an array of shape {each}" if each else "a number" for each in shapes)
             raise RunError(
                 f"environment {i} of {self.env_id} returned {value!r} as its {what} at step {self._steps}:"
                 f" it must be {due}"
             )
         return numbers
+
+    def _truth(self, what: str, value: Any, i: int) -> bool:
+        try:
+            found = np.asarray(value)
+            fits = found.shape == () and found.item() in (True, False)  # as 0 and 1 are; None is not
+        except (TypeError, ValueError):
+            fits = False
+        if not fits:
+            raise RunError(
+                f"environment {i} of {self.env_id} returned {value!r} as its {what} at step {self._steps}:"
+                " it must be True or False"
+            )
+        return bool(value)
 
     def _check_finite(self, what: str, array: np.ndarray) -> None:
         if not np.isfinite(array).all():

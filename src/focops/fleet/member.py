@@ -12,6 +12,7 @@ from focops.envs.mjx import Simulations
 from focops.errors import RunError, UsageError
 from focops.fleet.book import Book
 from focops.fleet.program import Runs
+from focops.runs.identity import Identity
 from focops.trainer import Arrays, Record, fill, named, report, save_policy_of
 
 if TYPE_CHECKING:
@@ -80,11 +81,11 @@ class Member:
         book = self.tree().book
         return np.asarray(np.mean(book.recent[: book.finished], 0)) if book.finished else None
 
-    def save_policy(self, folder: Path) -> None:
+    def save_policy(self, folder: Path, run: Identity) -> None:
         """Write the policy on its own, for `focops.load`."""
         iteration, tree = self._at()
         state, stats = tree.learner
-        save_policy_of(folder, state.policy, stats, self.config, self.spec, self._algo, iteration)
+        save_policy_of(folder, run, state.policy, stats, self.config, self.spec, self._algo, iteration)
 
     def fault(self) -> str:
         """Which number of a failed iteration was not finite, and who made it."""

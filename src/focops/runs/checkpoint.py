@@ -18,7 +18,8 @@ import safetensors.numpy
 from safetensors import SafetensorError
 
 from focops.errors import RunError
-from focops.runs.files import write_atomically
+from focops.runs.files import make_own_folder, write_atomically
+from focops.runs.identity import Identity, difference
 
 FORMAT = 1
 KEPT = 2
@@ -47,7 +48,7 @@ def save(folder: Path, number: int, arrays: Arrays, meta: Meta) -> Path:
     path = _path(folder, number)
     data = serialize(arrays, meta)
     with explained(f"could not write the checkpoint {path}", ". Earlier checkpoints are untouched"):
-        folder.mkdir(parents=True, exist_ok=True)
+        make_own_folder(folder)
         write_atomically(path, data)
     _tidy(folder, number)
     return path
@@ -60,12 +61,22 @@ def load(path: Path) -> tuple[Arrays, Meta]:
     return deserialize(data, str(path))
 
 
-def load_newest(folder: Path) -> tuple[Arrays, Meta] | None:
-    """The newest good checkpoint, with a CheckpointWarning if a newer one is unusable; None if there are no files."""
+def load_own(path: Path, run: Identity) -> tuple[Arrays, Meta]:
+    """`load`; CheckpointError also if the file is of another run."""
+    arrays, meta = load(path)
+    other = difference(meta.get("run") if isinstance(meta, dict) else None, run)
+    if other:
+        raise CheckpointError(f"{path} is of another run ({other})")
+    return arrays, meta
+
+
+def load_newest(folder: Path, run: Identity | None = None) -> tuple[Arrays, Meta] | None:
+    """The newest good checkpoint of `run`, with a CheckpointWarning if a newer one is unusable; None if there are no
+    files."""
     problems: list[str] = []
     for _, path in reversed(_numbered(folder)):
         try:
-            loaded = load(path)
+            loaded = load_own(path, run or {})
         except CheckpointError as error:
             problems.append(str(error))
             continue
@@ -77,14 +88,14 @@ def load_newest(folder: Path) -> tuple[Arrays, Meta] | None:
     return None
 
 
-def load_common(folders: Sequence[Path]) -> list[Arrays] | None:
-    """Of each folder, the newest good checkpoint that all of them have; None if one has no files at all."""
+def load_common(folders: Sequence[Path], runs: Sequence[Identity]) -> list[Arrays] | None:
+    """Of each run's folder, the newest good checkpoint that all of them have; None if one has no files at all."""
     if len(folders) == 1:
-        newest = load_newest(folders[0])
+        newest = load_newest(folders[0], runs[0])
         return None if newest is None else [newest[0]]
     for number in sorted(set.intersection(*map(numbers, folders)), reverse=True):
         try:
-            return [load(_path(folder, number))[0] for folder in folders]
+            return [load_own(_path(folder, number), run)[0] for folder, run in zip(folders, runs, strict=True)]
         except CheckpointError as error:
             warnings.warn(f"{error}. Going on from an earlier one", CheckpointWarning, stacklevel=2)
     if all(_numbered(folder) for folder in folders):

@@ -1,5 +1,6 @@
 """TrainConfig to JSON and back, exactly."""
 
+import contextlib
 import dataclasses
 import math
 import types
@@ -13,7 +14,7 @@ from focops.config import TrainConfig
 from focops.errors import UsageError
 
 FORMAT = 1
-_OUTSIDE = {"format", "versions", "changes"}
+_OUTSIDE = {"format", "versions", "changes", "run_id"}
 _NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 
@@ -27,7 +28,7 @@ def config_from_json(data: dict[str, Any], network: Any = None) -> TrainConfig:
     if data.get("format") != FORMAT:
         raise UsageError(f"config.json has format {data.get('format')!r}; this focops reads format {FORMAT}")
     algorithm = data.get("algorithm")
-    if algorithm not in ALGORITHMS:
+    if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
         raise UsageError(f"config.json: unknown algorithm {algorithm!r}; there are: {', '.join(ALGORITHMS)}")
     fields = {key: value for key, value in data.items() if key not in _OUTSIDE}
     algo = fields.get("algo")
@@ -91,7 +92,8 @@ def _decode(hint: Any, value: Any, name: str) -> Any:
     if hint is float and isinstance(value, str) and value in _NOT_FINITE:
         return _NOT_FINITE[value]
     if hint is float and isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
+        with contextlib.suppress(OverflowError):  # 10⁴⁰⁰
+            return float(value)
     if hint is int and isinstance(value, int) and not isinstance(value, bool):
         return value
     if hint in (bool, str) and isinstance(value, hint):

@@ -13,10 +13,13 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from focops.config import TrainConfig
-from focops.errors import UsageError
+from focops.errors import RunError, UsageError
 from focops.runs.config_json import config_from_json, config_to_json
-from focops.runs.files import write_json
+from focops.runs.files import is_still_at, make_own_folder, open_own, refuse_link, write_json
+from focops.runs.identity import Identity, run_id
 
+_ELSEWHERE = "choose another --out"
+_MEND = "check its permissions and the space on its disk, then try again"
 PACKAGES = ("focops", "jax", "jaxlib", "numpy", "mujoco", "gymnasium")
 
 
@@ -35,13 +38,14 @@ class RunDirectory:
     def create(cls, config: TrainConfig, versions: dict[str, str] | None = None) -> Self:
         """Make and lock the directory of a new run (config.out, or a name in runs/) and write its config.json."""
         run = cls(Path(config.out) if config.out is not None else default_path(config))
-        with _explained(run.path, "make a run's directory"):
+        run.require_name()
+        with _explained(run.path, "make a run's directory", _ELSEWHERE):
             run.path.mkdir(parents=True, exist_ok=True)
-        run._acquire()
+        run._acquire(_ELSEWHERE)
         try:
             run.require_free()
-            with _explained(run.path, "write"):
-                run.checkpoints.mkdir(exist_ok=True)
+            with _explained(run.path, "write", _ELSEWHERE):
+                make_own_folder(run.checkpoints)
             run.write_config(dataclasses.replace(config, out=run.path), versions)
         except BaseException:
             run.close()
@@ -55,7 +59,7 @@ class RunDirectory:
         if not run.config_file.is_file():
             raise UsageError(f"{path} holds no run (no config.json in it); give the directory that `focops train` made")
         if lock:
-            run._acquire()
+            run._acquire(_MEND)
         return run
 
     @property
@@ -79,23 +83,32 @@ class RunDirectory:
         return self.path / "summary.json"
 
     @property
+    def _lock_file(self) -> Path:
+        return self.path / ".lock"
+
+    @property
     def holds_run(self) -> bool:
         files = (self.config_file, self.metrics_file, self.summary_file)
         return any(file.exists() for file in files) or any(self.checkpoints.glob("*.safetensors"))
 
+    def require_name(self) -> None:
+        """Refuse a name that files and messages cannot hold."""
+        name = str(self.path)
+        if "\0" in name or name.encode(errors="ignore").decode() != name:
+            raise UsageError(f"--out is {name!r}; it must be a name in UTF-8, without NUL; {_ELSEWHERE}")
+
     def require_free(self) -> None:
         """Refuse a directory that cannot become a new run's; nothing is written."""
-        with _explained(self.path, "look into"):
+        self.require_name()
+        with _explained(self.path, "look into", _ELSEWHERE):
             holds_run = self.holds_run
             existing = next(path for path in (self.path, *self.path.absolute().parents) if path.exists())
         if holds_run:
-            raise UsageError(
-                f"{self.path} holds a run; `focops resume {self.path}` goes on with it, or choose another --out"
-            )
+            raise UsageError(f"{self.path} holds a run; `focops resume {self.path}` goes on with it, or {_ELSEWHERE}")
         if not existing.is_dir():
-            raise UsageError(f"cannot make a run's directory {self.path}: {existing} is a file; choose another --out")
+            raise UsageError(f"cannot make a run's directory {self.path}: {existing} is a file; {_ELSEWHERE}")
         if not os.access(existing, os.W_OK | os.X_OK):
-            raise UsageError(f"cannot write in {existing}: Permission denied; choose another --out")
+            raise UsageError(f"cannot write in {existing}: Permission denied; {_ELSEWHERE}")
 
     @property
     def config(self) -> TrainConfig:
@@ -109,12 +122,14 @@ class RunDirectory:
     def write_config(
         self, config: TrainConfig, versions: dict[str, str] | None = None, changes: list[dict[str, Any]] | None = None
     ) -> None:
-        """Write config.json with the versions of all that decides a run's numbers (those it began with are kept), and
-        what was changed on the way."""
+        """Write config.json with the versions of all that decides a run's numbers and the run's id (those it began with
+        are kept), and what was changed on the way."""
         if versions is None:
             versions = self.versions if self.config_file.exists() else current_versions()
+        own_id = self.identity.get("run_id") if self.config_file.exists() else run_id(config)
         extra = {"versions": versions} | ({"changes": changes} if changes else {})
-        with _explained(self.config_file, "write"):
+        extra |= {"run_id": own_id} if own_id is not None else {}
+        with _explained(self.config_file, "write", _MEND):
             write_json(self.config_file, config_to_json(config) | extra)
 
     def record_change(self, config: TrainConfig, iteration: int) -> None:
@@ -126,14 +141,26 @@ class RunDirectory:
             self.write_config(config, changes=[*self.changes, {"iteration": iteration, **changed}])
 
     @property
+    def identity(self) -> Identity:
+        """What the run's files carry, so that another run's are not taken for them."""
+        data = self._read(self.config_file)
+        return {name: data[name] for name in ("run_id", "task", "algorithm", "seed") if name in data}
+
+    @property
     def changes(self) -> list[dict[str, Any]]:
         """What was changed on resuming, and at which iteration; config.json holds the values since then."""
-        return self._read(self.config_file).get("changes", [])
+        changes = self._read(self.config_file).get("changes", [])
+        if not isinstance(changes, list) or not all(isinstance(change, dict) for change in changes):
+            raise UsageError(f"{self.config_file}: changes is {changes!r}; it must be a list of objects; mend it")
+        return changes
 
     @property
     def versions(self) -> dict[str, str]:
         """What the run was made with."""
-        return self._read(self.config_file).get("versions", {})
+        versions = self._read(self.config_file).get("versions", {})
+        if not isinstance(versions, dict):
+            raise UsageError(f"{self.config_file}: versions is {versions!r}; it must be an object; mend it")
+        return versions
 
     def changed_versions(self) -> list[str]:
         """What has changed since the run began ("jax 0.10.1 is now 0.10.2"): its numbers may then differ slightly."""
@@ -141,7 +168,7 @@ class RunDirectory:
         return [f"{name} {then[name]} is now {now.get(name)}" for name in then if then[name] != now.get(name)]
 
     def write_summary(self, summary: dict[str, Any]) -> None:
-        with _explained(self.summary_file, "write"):
+        with _explained(self.summary_file, "write", _MEND):
             write_json(self.summary_file, summary)
 
     @property
@@ -151,8 +178,35 @@ class RunDirectory:
 
     def is_finished(self, steps: int | None = None) -> bool:
         """Whether the run came to its end, and that of `steps` samples if given."""
-        summary = self.summary
-        return summary is not None and summary["finished"] and summary["steps"] >= (steps or 0)
+        summary = self.summary or {}
+        done = summary.get("steps")
+        return summary.get("finished") is True and isinstance(done, int) and done >= (steps or 0)
+
+    def require_in_place(self) -> None:
+        """Refuse to go on if the directory that was locked has been removed or renamed."""
+        if self._lock is not None and not is_still_at(self._lock_file, self._lock.fileno()):
+            raise RunError(
+                f"{self.path} is no longer the directory that this run began in: it, or the .lock in it, was removed,"
+                " renamed or replaced meanwhile. Nothing more was written; if the directory is elsewhere now, resume it"
+                " there from its last checkpoint:  focops resume DIRECTORY"
+            )
+
+    def require_no_lost_checkpoint(self, checkpoint_every: int) -> None:
+        """Refuse to start over where there has been a checkpoint: that would replace the metrics and the policy.
+
+        A run killed before its first checkpoint has the empty folder, no policy, and records up to that checkpoint.
+        """
+        if any(self.checkpoints.glob("*.safetensors")):
+            return
+        records, has_policy = _lines(self.metrics_file), self.policy.exists()
+        overdue = 0 < checkpoint_every < records or (records > 0 and not self.checkpoints.exists())
+        if overdue or has_policy:
+            found = [f"{records} records in metrics.jsonl"] * (records > 0) + ["a policy"] * has_policy
+            raise UsageError(
+                f"{self.path} has {' and '.join(found)}, but its checkpoints are missing from {self.checkpoints}: the"
+                " run would start over and replace what is there. Put the checkpoints back, or train a new run with"
+                " `focops train --out`; to start over here, remove metrics.jsonl and policy/ first"
+            )
 
     def close(self) -> None:
         """Let another process have the run."""
@@ -166,9 +220,12 @@ class RunDirectory:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _acquire(self) -> None:
-        with _explained(self.path, "write in"):
-            lock = open(self.path / ".lock", "a+")  # noqa: SIM115  # held for the life of the run
+    def _acquire(self, way_out: str) -> None:
+        for folder in (self.checkpoints, self.policy, self.path / "wandb"):
+            with _explained(folder, "write in", way_out):
+                refuse_link(folder)
+        with _explained(self._lock_file, "write", way_out):
+            lock = open_own(self._lock_file, "a+")  # held for the life of the run
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -184,7 +241,7 @@ class RunDirectory:
         self._lock = lock
 
     def _read(self, file: Path) -> dict[str, Any]:
-        with _explained(file, "read"):
+        with _explained(file, "read", _MEND):
             text = file.read_bytes()
         try:
             value = json.loads(text)
@@ -193,6 +250,13 @@ class RunDirectory:
         if not isinstance(value, dict):
             raise UsageError(f"{file} is damaged: it holds no JSON object")
         return value
+
+
+def named(out: Path | str) -> Path:
+    """`out` as a path; '' is refused, which Path would take for the current directory."""
+    if out == "":
+        raise UsageError("--out is ''; it must name a directory (. is this one), or be left out for one in runs/")
+    return Path(out)
 
 
 def default_path(config: TrainConfig, what: str | None = None) -> Path:
@@ -215,6 +279,14 @@ def current_versions() -> dict[str, str]:
     return found
 
 
+def _lines(file: Path) -> int:
+    """Whole lines of a file; 0 if there is none."""
+    if not file.exists():
+        return 0
+    with _explained(file, "read", _MEND), open(file, "rb") as lines:
+        return sum(line.endswith(b"\n") for line in lines)
+
+
 def _flat(config: dict[str, Any]) -> dict[str, Any]:
     """Names with dots for the algorithm's own."""
     algo = {f"algo.{name}": value for name, value in config["algo"].items()}
@@ -222,9 +294,9 @@ def _flat(config: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _explained(path: Path, action: str) -> Iterator[None]:
+def _explained(path: Path, action: str, way_out: str) -> Iterator[None]:
     """Turn the system's refusal into a message."""
     try:
         yield
     except OSError as error:
-        raise UsageError(f"cannot {action} {path}: {error.strerror or error}; choose another --out") from error
+        raise UsageError(f"cannot {action} {path}: {error.strerror or error}; {way_out}") from error

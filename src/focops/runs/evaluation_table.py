@@ -4,7 +4,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from focops.evaluation import MAX_STEPS, Estimate, Evaluation
+from focops.evaluation import BOUNDS, MAX_STEPS, ConstraintResult, Estimate, Evaluation
 from focops.runs.progress import number
 
 STYLES = {"satisfied": "bold green", "violated": "bold red", "undecided": "bold yellow"}
@@ -28,11 +28,28 @@ def evaluation_table(result: Evaluation) -> RenderableType:
         _row(means, f"{name}: undiscounted cost", c.undiscounted_cost)
         verdict = Text(c.verdict, style=STYLES[c.verdict])
         if c.verdict == "undecided":
-            verdict.append(f" at {percent}: run more episodes", style="default")
+            verdict.append(f" at {percent}: {_way_out(c)}", style="default")
         verdicts.add_row(name, number(c.upper_bound), number(c.limit), f"{100 * c.share_above_limit:.3g}%", verdict)
-    notes = [Text(f"{result.cut} episode(s) were cut after {MAX_STEPS} steps", "yellow")] if result.cut else []
+    notes = [Text(_basis(name, c, result.unseen_share), "dim") for name, c in result.constraints.items()]
+    notes += [Text(f"{result.cut} episode(s) were cut after {MAX_STEPS} steps", "yellow")] if result.cut else []
     notes += [Text(f"{result.diverged} simulation(s) became unstable", "yellow")] if result.diverged else []
     return Group(Text(head, style="bold"), means, Text(), verdicts, *notes)
+
+
+def _way_out(c: ConstraintResult) -> str:
+    if c.episodes_needed is not None:
+        return f"about {c.episodes_needed} episodes would decide"
+    return "no number of such episodes would decide"
+
+
+def _basis(name: str, c: ConstraintResult, unseen_share: float) -> str:
+    """Which bound was used, and what the verdict takes for granted of episodes that did not occur."""
+    text = f"{name}: {BOUNDS[c.bound]}"
+    if c.unseen_cost is None:
+        return text
+    verdict, least = ("violated", "at least") if c.verdict == "violated" else ("satisfied", "at most")
+    unseen = f"kinds of episode not seen, up to {100 * unseen_share:.2g}% of all,"
+    return f"{text}; {verdict} if {unseen} cost {least} {number(c.unseen_cost)} on average"
 
 
 def _row(table: Table, name: str, estimate: Estimate) -> None:

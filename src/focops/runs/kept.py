@@ -16,6 +16,7 @@ from focops.runs import checkpoint
 from focops.runs.config_json import config_to_json
 from focops.runs.directory import RunDirectory
 from focops.runs.files import write_atomically
+from focops.runs.identity import Identity
 from focops.runs.metrics import MetricsLog
 
 
@@ -34,7 +35,7 @@ class Member(Protocol):
 
     def evidence(self) -> dict[str, np.ndarray]: ...
 
-    def save_policy(self, folder: Path) -> None: ...
+    def save_policy(self, folder: Path, run: Identity) -> None: ...
 
 
 class Run(NamedTuple):
@@ -52,6 +53,7 @@ class Kept:
 
     def __init__(self, member: Member, directory: RunDirectory, metrics: MetricsLog, elapsed_before: float):
         self.member, self.directory, self.metrics = member, directory, metrics
+        self.identity = directory.identity
         self.saved: int | None = None
         """Iteration of the newest checkpoint."""
         self.error: RunError | None = None
@@ -64,18 +66,29 @@ class Kept:
 
     def save(self) -> None:
         """Metrics, checkpoint, policy, in this order: what is on the disk then never promises what is not."""
+        if not self._in_place():
+            return
+        try:
+            self._write()
+        except (RunError, OSError):
+            if self._in_place():  # else that is why
+                raise
+
+    def _write(self) -> None:
         self.metrics.sync()
         arrays = self.member.arrays()
-        checkpoint.save(self.directory.checkpoints, int(arrays["iteration"]), arrays, {})
-        self.member.save_policy(self.directory.policy)
+        checkpoint.save(self.directory.checkpoints, int(arrays["iteration"]), arrays, {"run": self.identity})
+        self.member.save_policy(self.directory.policy, self.identity)
         self.saved = int(arrays["iteration"])
 
     def resumed(self) -> None:
         self.saved = self.member.iteration
-        self.member.save_policy(self.directory.policy)
+        self.member.save_policy(self.directory.policy, self.identity)
 
     def fail(self, error: RunError) -> None:
         """Keep the evidence, and say how to go on."""
+        if not self._in_place():
+            return
         path, config = self.directory.path, self.member.config
         said = traceback.format_exception(error)
         meta = {"message": str(error), "traceback": said, "config": config_to_json(config)}
@@ -93,12 +106,25 @@ class Kept:
         self.error.__cause__ = error
 
     def outcome(self) -> Run | RunError:
-        if self.error is not None:
-            return self.error
+        if self._in_place():
+            return self._finish()
+        assert self.error is not None
+        return self.error
+
+    def _finish(self) -> Run:
         result = summary(self.member, time.perf_counter() - self._began)
         result["checkpoint_steps"] = (self.saved or 0) * self.member.config.batch_size
         self.directory.write_summary(result)
         return Run(self.directory.path, result)
+
+    def _in_place(self) -> bool:
+        """Whether the run may be written: it has not failed, and its directory is still the one that is locked."""
+        if self.error is None:
+            try:
+                self.directory.require_in_place()
+            except RunError as error:
+                self.error = error
+        return self.error is None
 
 
 def summary(trainer: Member, wall_s: float) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from focops.envs.deadline import before_giving_up
 from focops.errors import RunError
 from focops.runs.kept import Kept, Member, Run
 from focops.runs.progress import ManyDisplay
@@ -51,6 +52,10 @@ class Loop:
         self._reported = time.perf_counter()
 
     def run(self, display: ManyDisplay | None, should_stop: Callable[[], bool]) -> list[Run | RunError]:
+        with before_giving_up(self._give_up):
+            return self._run(display, should_stop)
+
+    def _run(self, display: ManyDisplay | None, should_stop: Callable[[], bool]) -> list[Run | RunError]:
         learner, config = self.learner, self._config
         if display:
             display.start([each.member.config for each in self.kept], self.kept[0].member.spec)
@@ -87,7 +92,7 @@ class Loop:
             if isinstance(outcome, RunError):
                 if each.error is None:
                     self._fail(each, outcome)
-            else:
+            elif each.error is None:
                 each.log(outcome, seconds)
         if display:
             display.update([None if isinstance(outcome, RunError) else outcome for outcome in outcomes])
@@ -108,6 +113,12 @@ class Loop:
         """Where runs stop early. Exact ones do not: a checkpoint between episodes' cuts would not be exact."""
         if not self._config.exact and any(each.saved != self.learner.iteration for each in self._going):
             self.save()
+
+    def _give_up(self, error: RunError) -> RunError:
+        """Keep the runs as far as they are good, before the process is ended."""
+        for each in self._going:
+            self._fail(each, error)
+        return self.kept[0].error or error
 
     def _fail(self, each: Kept, error: RunError) -> None:
         if not self._config.exact and each.saved != each.member.iteration:

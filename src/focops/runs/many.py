@@ -17,10 +17,10 @@ from focops import arguments, grid
 from focops.arguments import Options, ResumeOptions
 from focops.errors import UsageError
 from focops.runs.directory import RunDirectory, default_path
-from focops.runs.files import write_json
+from focops.runs.files import held_in_place, open_own, write_json
 from focops.runs.grid_display import choose_display
 from focops.runs.metrics import read_last
-from focops.runs.signals import conclude, stop_on_signals
+from focops.runs.signals import STOPS, conclude, stop_on_signals, while_heard
 
 POLL_SECONDS = 0.25
 NOT_PASSED_ON = ("--out", "--jobs", "--quiet")
@@ -83,7 +83,7 @@ def resume(options: ResumeOptions) -> int:
     base = options.run
     try:
         described = json.loads((base / "grid.json").read_text())["runs"]
-        jobs = [Job(run["name"], base / run["name"], run["words"]) for run in described]
+        jobs = [_described_job(base, run["name"], run["words"]) for run in described]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(f"{base / 'grid.json'} is damaged: {error}; resume its runs one by one") from None
     if any(grid.value_of(grid.split(job.words), "--backend", "cpu") == "mjx" for job in jobs):
@@ -104,41 +104,67 @@ def resume(options: ResumeOptions) -> int:
 
 
 def _train_words(words: Sequence[str], directory: Path) -> list[str]:
-    kept = [w.text for w in grid.split(words) if w.owner not in NOT_PASSED_ON and w.text not in NOT_PASSED_ON]
-    return ["train", *kept, "--out", str(directory), "--quiet"]
+    kept = [w for w in grid.split(words) if w.owner not in NOT_PASSED_ON and w.text not in NOT_PASSED_ON]
+    texts = [os.path.abspath(w.text) if w.owner == "--from" else w.text for w in kept]  # resumed from anywhere
+    return ["train", *texts, "--out", str(directory), "--quiet"]
+
+
+def _described_job(base: Path, name: Any, words: Any) -> Job:
+    """A run as grid.json has it, which may be anybody's: it is trained in `base`, wherever that lies now."""
+    if not isinstance(name, str) or name in ("", ".", "..") or "/" in name or "\0" in name:
+        raise ValueError(f"the name {name!r} is not that of a folder in {base}")
+    if (base / name).is_symlink():
+        raise ValueError(f"{base / name} is a symbolic link, which is not followed")
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words) or words[:1] != ["train"]:
+        raise ValueError(f"the words of {name} are not a `train` command")
+    return Job(name, base / name, _train_words(words[1:], base / name))
 
 
 def run_all(base: Path, jobs: list[Job], at_once: int, threads: int, quiet: bool) -> int:
     """Run what waits, `at_once` at a time, each on a core of its own if there are enough; the exit status."""
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
-    at_once = at_once or max(1, len(cores) // (threads or len(cores)))
+    at_once = min(at_once or max(1, len(cores) // (threads or len(cores))), len(jobs))
     free: list[int | None] = list(cores) if threads == 1 and at_once <= len(cores) else [None] * at_once
     free = free[:at_once]
-    display = choose_display(base, jobs, quiet)
     passed_on = False
-    with stop_on_signals(lambda: _signal(jobs, signal.SIGKILL)) as stopped, display:
+    with (
+        held_in_place(base) as require_in_place,
+        stop_on_signals(lambda: _signal(jobs, signal.SIGKILL)) as stopped,
+        while_heard(choose_display(base, jobs, quiet), stopped) as display,
+    ):
         while any(job.state == "running" or (job.state == "waiting" and not stopped) for job in jobs):
             if stopped and not passed_on:
-                _signal(jobs, stopped[0])
+                _signal(jobs, signal.SIGTERM)
                 passed_on = True
             for job in jobs:
                 if job.state == "running" and _ended(job):
                     free.append(job.core)
                     display.ended(job)
                 elif job.state == "waiting" and free and not stopped:
-                    _start(job, free.pop(0))
+                    try:
+                        require_in_place()
+                        _start(job, free[0])
+                        free.pop(0)
+                    except OSError as error:
+                        where = "" if error.filename is None else f"cannot write in {error.filename}: "
+                        job.state, job.error = "failed", f"not begun: {where}{error.strerror or error}"
+                        display.ended(job)
             display.update()
             time.sleep(POLL_SECONDS)
-    failures = [f"{job.name}: {job.error} (all it said: {job.output})" for job in jobs if job.state == "failed"]
-    return conclude(base, failures, len(jobs), stopped)
+    return conclude(base, [_failure(job) for job in jobs if job.state == "failed"], len(jobs), stopped)
+
+
+def _failure(job: Job) -> str:
+    output = f" (all it said: {job.output})" if job.process is not None else ""
+    return f"{job.name}: {job.error}{output}"
 
 
 def _start(job: Job, core: int | None) -> None:
-    job.directory.mkdir(parents=True, exist_ok=True)
-    with open(job.output, "ab") as output, _on_core(core):
+    job.directory.mkdir(exist_ok=True)
+    with open_own(job.output, "ab") as output, _on_core(core):
         job.process = subprocess.Popen(
-            [sys.executable, "-m", "focops.cli", *job.words],
-            stdin=subprocess.DEVNULL,
+            [sys.executable, "-m", "focops.runs.child", *job.words],
+            stdin=subprocess.PIPE,  # closed when this process ends, which ends the child
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,  # Ctrl-C reaches this process alone, which passes it on once
@@ -152,13 +178,18 @@ def _ended(job: Job) -> bool:
     status = job.process.poll()
     if status is None:
         return False
+    assert job.process.stdin is not None
+    job.process.stdin.close()
     if status == 0:
         job.state = "done"
-    elif status in (128 + signal.SIGINT, 128 + signal.SIGTERM):
+    elif status - 128 in STOPS:
         job.state = "stopped"
     else:
         job.state = "failed"
-        lines = job.output.read_text(errors="replace").strip().splitlines()
+        try:
+            lines = job.output.read_text(errors="replace").strip().splitlines()
+        except OSError:
+            lines = [f"{job.directory} was removed or renamed while the run was at work"]
         said = lines[-1].removeprefix("error: ") if lines else ""
         job.error = f"killed by signal {-status}" if status < 0 else said or f"exit status {status}"
     return True

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from focops.errors import RunError, UsageError
-from focops.runs.files import jsonable, write_atomically
+from focops.runs.files import jsonable, open_own, write_atomically
 
 FLUSH_SECONDS = 10
 Record = dict[str, Any]
@@ -38,7 +38,7 @@ class MetricsLog:
         self.path = self.directory / "metrics.jsonl"
         self._wandb = wandb
         self._sinks: list[Sink] | None = None
-        self._file = _explained(self.path, lambda: open(self.path, "ab"))  # noqa: SIM115  # open as long as the run
+        self._file = _explained(self.path, lambda: open_own(self.path, "ab"))  # open as long as the run
 
     def write(self, record: Record) -> None:
         """Append one record; NaN and infinities become null."""
@@ -63,11 +63,10 @@ class MetricsLog:
             warnings.warn(f"{self.path} has lost records: {len(lines)} are left of {records}", stacklevel=2)
         self._file.truncate(sum(map(len, lines)))
         self._file.seek(0, os.SEEK_END)
-        try:
-            return json.loads(lines[-1]) if lines else None
-        except ValueError:
+        last = _record(lines[-1]) if lines else None
+        if lines and last is None:
             warnings.warn(f"{self.path} is damaged at line {len(lines)}; the run itself is not", stacklevel=2)
-            return None
+        return last
 
     def close(self) -> None:
         self._each_sink(lambda sink: sink.close())
@@ -78,7 +77,11 @@ class MetricsLog:
     def _open_sinks(self) -> list[Sink]:
         last = read_last(self.path)
         purge_step = 0 if last is None else int(last["samples"]) + 1
-        sinks: list[Sink] = [TensorBoard(self.directory, purge_step)]
+        sinks: list[Sink] = []
+        try:
+            sinks.append(TensorBoard(self.directory, purge_step))
+        except OSError as error:
+            warnings.warn(f"no metrics to TensorBoard: {error}", stacklevel=3)
         return [*sinks, WandB(self.directory)] if self._wandb else sinks
 
     def _each_sink(self, action: Any) -> None:
@@ -162,10 +165,20 @@ def read_last(path: Path) -> Record | None:
                 file.seek(max(0, size - block))
                 lines = file.read().split(b"\n")[:-1]  # what follows the last newline is half a record
                 if len(lines) > 1 or block >= size:
-                    return json.loads(lines[-1]) if lines else None
+                    return _record(lines[-1]) if lines else None
                 block *= 2
-    except (FileNotFoundError, ValueError):
+    except FileNotFoundError:
         return None
+
+
+def _record(line: bytes) -> Record | None:
+    """A line of metrics.jsonl as a record; None if it is something else."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    samples = value.get("samples") if isinstance(value, dict) else None
+    return value if isinstance(samples, int) and 0 <= samples < 2**63 else None
 
 
 def _explained(path: Path, action: Any) -> Any:

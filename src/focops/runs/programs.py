@@ -11,9 +11,10 @@ from focops.config import TrainConfig
 from focops.errors import RunError
 from focops.runs import checkpoint
 from focops.runs.directory import RunDirectory
+from focops.runs.files import held_in_place
 from focops.runs.program_display import choose_display, plural
 from focops.runs.progress import ManyDisplay
-from focops.runs.signals import conclude, stop_on_signals
+from focops.runs.signals import conclude, stop_on_signals, while_heard
 
 Train = Callable[[ManyDisplay, Callable[[], bool]], list[run.Run | RunError]]
 
@@ -62,10 +63,15 @@ def _run(base: Path, jobs: Sequence[tuple[int, Train]], quiet: bool) -> int:
     failed: list[RunError] = []
     total = sum(number for number, _ in jobs)
     print(f"{plural(total, 'run')} in {plural(len(jobs), 'program')} → {base}", flush=True)
-    with stop_on_signals() as stopped:
+    with held_in_place(base) as require_in_place, stop_on_signals() as stopped:
         for i, (_, job) in enumerate(jobs):
             if not stopped:
-                outcomes = job(choose_display(i + 1, len(jobs), quiet), lambda: bool(stopped))
+                try:
+                    require_in_place()
+                except OSError as error:
+                    raise RunError(f"{plural(len(jobs) - i, 'program')} not begun: {error.strerror}") from error
+                display = while_heard(choose_display(i + 1, len(jobs), quiet), stopped)
+                outcomes = job(display, lambda: bool(stopped))
                 failed += [outcome for outcome in outcomes if isinstance(outcome, RunError)]
     return conclude(base, list(map(str, failed)), total, stopped)
 

@@ -1,5 +1,7 @@
-"""Messages on standard error, and signals that ask a run to stop."""
+"""Messages on standard error, and what asks a run to stop: signals, and a standard output that nobody reads."""
 
+import contextlib
+import functools
 import os
 import signal
 import sys
@@ -7,18 +9,23 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import Any
+
+STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that end a run after the iteration that it is in."""
 
 
 def say(what: str, message: str, style: str = "bold yellow") -> None:
-    """A message on standard error, above a live display if there is one."""
+    """A message on standard error, above a live display if there is one; lost where standard error is closed."""
     from rich.console import Console
     from rich.text import Text
 
-    console = Console(stderr=True, highlight=False)
-    with console.capture() as captured:
-        console.print(Text.assemble((what, style), " ", message), soft_wrap=True)
-    sys.stderr.write(captured.get())  # which a live display has replaced; the console would write past it
-    sys.stderr.flush()
+    with contextlib.suppress(OSError, SystemExit):  # Rich exits where a pipe is closed
+        console = Console(stderr=True, highlight=False)
+        with console.capture() as captured:
+            console.print(Text.assemble((what, style), " ", message), soft_wrap=True)
+        sys.stderr.write(captured.get())  # which a live display has replaced; the console would write past it
+        sys.stderr.flush()
 
 
 def conclude(base: Path, failures: Sequence[str], total: int, stopped: Sequence[int]) -> int:
@@ -35,10 +42,14 @@ def conclude(base: Path, failures: Sequence[str], total: int, stopped: Sequence[
 
 @contextmanager
 def stop_on_signals(at_once: Callable[[], None] = lambda: None) -> Iterator[list[int]]:
-    """A list that the first SIGINT or SIGTERM is put into; a second one calls `at_once` and ends the process."""
+    """A list that the first of STOPS is put into; a second one calls `at_once` and ends the process.
+
+    A second SIGHUP does not: a closed terminal sends several. Where it is ignored (nohup), it stays so."""
     received: list[int] = []
 
     def handle(number: int, frame: FrameType | None) -> None:
+        if received and number == signal.SIGHUP:
+            return
         if received:
             at_once()
             if sys.stdout.isatty():
@@ -47,9 +58,43 @@ def stop_on_signals(at_once: Callable[[], None] = lambda: None) -> Iterator[list
         received.append(number)
         say("stopping", "after this iteration; once more stops at once, without a checkpoint")
 
-    previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    heeded = [number for number in STOPS if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN]
+    previous = {number: signal.signal(number, handle) for number in heeded}
     try:
         yield received
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+def while_heard(display: Any, stopped: list[int]) -> Any:
+    """The display, until its stream fails. A reader that has gone (`| head`) puts SIGPIPE into `stopped`, which ends
+    the run as STOPS do; any other failure, as a full disk, is said once and the run goes on."""
+    return _WhileHeard(display, stopped)
+
+
+class _WhileHeard:
+    def __init__(self, display: Any, stopped: list[int]) -> None:
+        self._display, self._stopped, self._failed = display, stopped, False
+
+    def __getattr__(self, name: str) -> Any:
+        return functools.partial(self._call, getattr(self._display, name))
+
+    def __enter__(self) -> Any:
+        self._call(self._display.__enter__)
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._call(self._display.__exit__, *raised)
+
+    def _call(self, method: Callable[..., Any], *args: Any) -> None:
+        if self._failed:
+            return
+        try:
+            method(*args)
+        except BrokenPipeError:
+            self._failed = True
+            self._stopped.append(signal.SIGPIPE)
+        except OSError as error:
+            self._failed = True
+            say("warning:", f"standard output cannot be written to ({error.strerror}); the run goes on without it")

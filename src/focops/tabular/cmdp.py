@@ -55,12 +55,15 @@ class CMDP:
         put("discount", float(self.discount))
         given = [self.discount] * m if self.cost_discounts is None else self.cost_discounts
         put("cost_discounts", _numbers("cost_discounts", given, 1))
-        put("names", tuple(self.names) or (("cost",) if m == 1 else tuple(f"cost_{i}" for i in range(m))))
-        put("action_names", tuple(self.action_names) or tuple(f"a{i}" for i in range(num_actions)))
-        put("grid", tuple(self.grid))
+        put("names", _words("names", self.names) or (("cost",) if m == 1 else tuple(f"cost_{i}" for i in range(m))))
+        put("action_names", _words("action_names", self.action_names) or tuple(f"a{i}" for i in range(num_actions)))
+        put("grid", _words("grid", self.grid))
         for what, values in (("limits", self.limits), ("cost_discounts", self.cost_discounts), ("names", self.names)):
             _require(len(values) == m, f"{what} has {len(values)} entries, there are {m} costs: give one for each")
         _require(len(self.action_names) == num_actions, f"action_names must have {num_actions} entries")
+        if self.grid:
+            n = len(grid_cells(self.grid))
+            _require(n == num_states, f"grid has {n} cell(s) that are no walls, there are {num_states} states")
         for value in (self.discount, *self.cost_discounts.tolist()):
             _require(0 < value < 1, f"a discount is {value}; it must be in (0, 1)")
 
@@ -89,6 +92,12 @@ class CMDP:
                 " optimal. Give all the same; `evaluate` takes any"
             )
         return self.discount
+
+
+def grid_cells(grid: Sequence[str]) -> list[tuple[int, int]]:
+    """(row, column) of each state."""
+    _require(len(set(map(len, grid))) <= 1, "a grid must be rows of equal length, e.g. ['S.', '.G']")
+    return [(i, j) for i, row in enumerate(grid) for j, letter in enumerate(row) if letter != "#"]
 
 
 def policy_table(cmdp: CMDP, policy: Any) -> Float[np.ndarray, "S A"]:
@@ -136,6 +145,12 @@ def _check_rows(what: str, rows: Float[np.ndarray, "N K"]) -> None:
             f"{what} {int(bad[0])} is {np.array2string(rows[bad[0]], threshold=8)}; it must be probabilities"
             " that sum to 1"
         )
+
+
+def _words(what: str, given: Any) -> tuple:
+    fits = isinstance(given, list | tuple) and all(isinstance(word, str) for word in given)
+    _require(fits, f"{what} is {given!r}; it must be a list of strings")
+    return tuple(given)
 
 
 def _numbers(what: str, given: Any, dimensions: int) -> np.ndarray:

@@ -9,8 +9,8 @@ import numpy as np
 import tyro
 
 from focops.errors import UsageError
-from focops.tabular.cmdp import CMDP
-from focops.tabular.generate import garnet, gridworld, queue
+from focops.tabular.cmdp import CMDP, grid_cells
+from focops.tabular.generate import MOVES, garnet, gridworld, queue
 from focops.tabular.json_file import load, save
 from focops.tabular.lp import Solution, solve_lp
 
@@ -43,6 +43,11 @@ def solve(words: Sequence[str]) -> int:
     cmdp = EXAMPLES[given.problem]() if given.problem in EXAMPLES else load(_file(given.problem))
     if given.plot is not None and not cmdp.grid:
         raise UsageError(f"--plot draws gridworlds, and {given.problem} has no grid; leave --plot out")
+    if given.plot is not None and cmdp.num_actions != len(MOVES):
+        raise UsageError(
+            f"--plot draws the {len(MOVES)} moves of a gridworld, and {given.problem} has {cmdp.num_actions} action(s);"
+            " leave --plot out"
+        )
     if given.save is not None:
         save(cmdp, given.save)
     solution = solve_lp(cmdp)
@@ -97,8 +102,6 @@ def _choice(cmdp: CMDP, solution: Solution, state: Any) -> str:
 def _state(cmdp: CMDP, state: Any) -> str:
     if not cmdp.grid:
         return str(state)
-    from focops.tabular.generate import grid_cells
-
     row, column = grid_cells(cmdp.grid)[state]
     return f"{state} {cmdp.grid[row][column]} ({row}, {column})"
 

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from focops.errors import UsageError
-from focops.tabular.cmdp import CMDP
+from focops.tabular.cmdp import CMDP, grid_cells
 from focops.tabular.evaluation import evaluate
 
 MOVES = {"up": (-1, 0), "right": (0, 1), "down": (1, 0), "left": (0, -1)}
@@ -51,8 +51,8 @@ def gridworld(grid: Sequence[str], *, limit: float = 0.1, slip: float = 0.1, dis
     """
     rows = [row for row in grid if row]
     letters = {letter for row in rows for letter in row}
-    if not rows or len({len(row) for row in rows}) != 1:
-        raise UsageError("a grid must be rows of equal length, e.g. ['S.', '.G']")
+    if not rows:
+        raise UsageError("the grid is empty; give its rows, e.g. ['S.', '.G']")
     if letters - set("SGH#."):
         raise UsageError(f"the grid has a cell {min(letters - set('SGH#.'))!r}; there are: {CELLS}")
     if not {"S", "G"} <= letters:
@@ -77,11 +77,6 @@ def gridworld(grid: Sequence[str], *, limit: float = 0.1, slip: float = 0.1, dis
         into, reward, cost[..., None], start, np.array([limit]), discount,
         names=("hazard",), action_names=tuple(MOVES), grid=tuple(rows),
     )  # fmt: skip
-
-
-def grid_cells(grid: Sequence[str]) -> list[tuple[int, int]]:
-    """(row, column) of each state."""
-    return [(i, j) for i, row in enumerate(grid) for j, letter in enumerate(row) if letter != "#"]
 
 
 def queue(

@@ -1,6 +1,7 @@
 """Finite CMDPs as JSON files: readable by hand where small, sparse where large."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -30,17 +31,22 @@ def load(path: Path | str) -> CMDP:
         raise UsageError(f"{path} cannot be read ({error}); give a JSON file: {SHAPE}") from error
     try:
         given = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is not JSON ({error}); {SHAPE}") from error
     try:
         return from_json(given)
+    except OverflowError as error:
+        raise UsageError(f"{path}: a number is too large ({error}); numbers go to {sys.float_info.max:.2g}") from error
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from error
 
 
 def save(cmdp: CMDP, path: Path | str) -> None:
     """Write the problem where `load` finds it again."""
-    Path(path).write_text(json.dumps(to_json(cmdp)) + "\n")
+    try:
+        Path(path).write_text(json.dumps(to_json(cmdp)) + "\n")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written ({error.strerror}); name another file with --save") from error
 
 
 def from_json(given: Any) -> CMDP:

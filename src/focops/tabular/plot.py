@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from focops.errors import UsageError
-from focops.tabular.cmdp import CMDP
-from focops.tabular.generate import MOVES, grid_cells
+from focops.tabular.cmdp import CMDP, grid_cells
+from focops.tabular.generate import MOVES
 from focops.tabular.lp import Solution
 
 _EDGE = {"S": "tab:blue", "G": "tab:green", "H": "tab:red"}
