@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except BrokenPipeError:  # `focops tasks | head`: who read has heard enough
-        sys.stdout = None  # type: ignore[assignment]  # or Python complains once more at its end
+        sys.stdout = None  # or Python complains once more at its end
         return 128 + signal.SIGPIPE
 
 

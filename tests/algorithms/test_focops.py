@@ -230,7 +230,7 @@ def test_weights_by_age_make_the_policy_gradient_that_of_the_discounted_cost():
     def gradient(weights):
         pi, step, value = solve(theta)
         advantage = cost + gamma * move @ value - value[:, None]
-        visits = sum(w * start @ np.linalg.matrix_power(step, t) for t, w in enumerate(weights))
+        visits = np.sum([w * start @ np.linalg.matrix_power(step, t) for t, w in enumerate(weights)], axis=0)
         return visits[:, None] * pi * advantage  # the softmax's ∇log π adds Σ_a π A_C = 0
 
     exact = np.zeros_like(theta)
