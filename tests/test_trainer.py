@@ -16,6 +16,8 @@ from focops.rollout import EpisodeBook, normalised
 from focops.trainer import Trainer, key_of
 from tests.resume.tiny import tiny
 
+pytestmark = pytest.mark.usefixtures("quick_compiling")
+
 
 def small(task: str = "HopperSpeed-v0", **changes) -> Trainer:
     return Trainer(tiny(task, iterations=50, **changes))
