@@ -18,7 +18,9 @@ import pytest
 from jaxtyping import install_import_hook
 
 # before anything imports focops
-install_import_hook(["focops.core", "focops.algorithms", "focops.tabular"], "beartype.beartype")
+CHECKED = ["core", "algorithms", "tabular", "rollout", "trainer", "fleet", "envs.tasks", "envs.simulator"]
+CHECKED += ["envs.mjx", "envs.mjx_model", "envs.mjx_warp", "envs.mujoco_batch", "envs.stagger"]
+install_import_hook([f"focops.{name}" for name in CHECKED], "beartype.beartype")
 
 
 @pytest.fixture(scope="module")
