@@ -10,6 +10,8 @@ from focops import arguments, cli, grid
 from focops import run as runs
 from focops.config import TrainConfig
 
+pytestmark = pytest.mark.usefixtures("quick_compiling")
+
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 

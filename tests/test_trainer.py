@@ -8,20 +8,19 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from focops.config import default_config
 from focops.core import normalize
 from focops.core.estimate import estimate
 from focops.core.spec import Constraint, Spec
 from focops.core.types import Rollout
 from focops.rollout import EpisodeBook, normalised
 from focops.trainer import Trainer, key_of
+from tests.resume.tiny import tiny
+
+pytestmark = pytest.mark.usefixtures("quick_compiling")
 
 
-def small(task: str = "HopperSpeed", **changes) -> Trainer:
-    config = default_config(task)
-    algo = dataclasses.replace(config.algo, hidden=(8,), minibatch_size=32, epochs=2)
-    sizes = {"num_envs": 4, "batch_size": 64, "steps": 64 * 50} | changes
-    return Trainer(dataclasses.replace(config, algo=algo, **sizes))
+def small(task: str = "HopperSpeed-v0", **changes) -> Trainer:
+    return Trainer(tiny(task, iterations=50, **changes))
 
 
 def compilations(caplog: pytest.LogCaptureFixture, action) -> list[str]:
@@ -76,7 +75,7 @@ def test_the_book_of_episodes_sums_each_whole_episode_by_hand():
     numbers = dict(
         reward=rewards, cost=rewards[..., None], terminated=terminated, truncated=truncated, cut=cut, age=ages
     )
-    rollout = Rollout(**(dict.fromkeys(Rollout._fields) | numbers))  # type: ignore[arg-type]
+    rollout = Rollout(**(dict.fromkeys(Rollout._fields) | numbers))
     book.add(rollout)
     # (length, reward, discounted cost, undiscounted cost)
     expected = [(3, 7, 1 + 0.5 * 2 + 0.25 * 4, 7), (2, 120, 40 + 0.5 * 80, 120)]
@@ -98,21 +97,21 @@ def test_every_bit_of_a_seed_counts():
 
 def test_a_large_critic_leaves_the_estimate_of_the_cost_alone():
     """V of 100 beside a J_C of 5 is what valuing the future beyond a time limit makes of PointCircle's."""
-    trainer = small("PointCircle", num_envs=16, batch_size=16 * 130, fresh_episodes=True)
-    rollout, stats = trainer.collector.collect(jax.random.key(0), trainer.state.policy, trainer.stats, 0.0)
+    trainer = small("PointCircle-v0", num_envs=16, batch_size=16 * 130, fresh_episodes=True)
+    rollout = trainer.collector.collect(jax.random.key(0), trainer.state.policy, trainer.stats, 0.0)
     critics = trainer.state.critics._replace(units=trainer.state.critics.units + 1000.0)
-    _, _, found = jax.jit(estimate)(critics, trainer.state.policy, normalised(rollout, stats), trainer.algo_config)
+    _, _, found = jax.jit(estimate)(critics, trainer.state.policy, normalised(rollout), trainer.algo_config)
     paid = 0.995**rollout.age * rollout.cost[..., 0]
     np.testing.assert_allclose(found.cost_return[0], paid.sum() / 32, rtol=1e-3)  # 32 whole episodes
 
 
 def test_a_successor_is_normalised_as_it_was_seen_and_by_the_last_statistics_where_nobody_saw_it():
-    trainer = small("PointCircle", batch_size=4 * 104)
-    rollout, stats = trainer.collector.collect(jax.random.key(0), trainer.state.policy, trainer.stats, 0.0)
-    found = np.asarray(normalised(rollout, stats).next_obs)
+    trainer = small("PointCircle-v0", batch_size=4 * 104)
+    rollout = trainer.collector.collect(jax.random.key(0), trainer.state.policy, trainer.stats, 0.0)
+    found = np.asarray(normalised(rollout).next_obs)
     goes_on = ~(rollout.terminated | rollout.truncated)
     goes_on[-1] = False
     assert 0 < goes_on[:-1].mean() < 1
     np.testing.assert_array_equal(found[:-1][goes_on[:-1]], rollout.obs[1:][goes_on[:-1]])
-    last = normalize.apply(stats, jnp.asarray(rollout.next_obs))
+    last = normalize.apply(rollout.stats, jnp.asarray(rollout.next_obs))
     np.testing.assert_allclose(found[~goes_on], last[~goes_on], rtol=1e-6)

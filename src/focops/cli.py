@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         if error.filename is not None:  # not of standard output
             raise
-        sys.stdout = None  # type: ignore[assignment]  # or Python complains once more at its end
+        sys.stdout = None  # or Python complains once more at its end
         if isinstance(error, BrokenPipeError):  # `focops tasks | head`: who read has heard enough
             return 128 + signal.SIGPIPE
         say("error:", f"standard output cannot be written to: {error.strerror}", "bold red")

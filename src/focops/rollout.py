@@ -57,15 +57,13 @@ class Collector:
             cut=np.zeros(shape, bool),
             next_obs=np.zeros((*shape, spec.obs_size), np.float32),
             age=np.zeros(shape, np.int32),
-            stats=None,
+            stats=normalize.init(spec.obs_size),
             progress=np.float32(0),
         )
         self.batch = Rollout(**numbers)
 
-    def collect(
-        self, key: Key[Array, ""], params: Params, stats: normalize.RunningStats, progress: float
-    ) -> tuple[Rollout, normalize.RunningStats]:
-        """One batch, its `next_obs` raw, and the statistics at its end, for `normalised`."""
+    def collect(self, key: Key[Array, ""], params: Params, stats: normalize.RunningStats, progress: float) -> Rollout:
+        """One batch, its `next_obs` raw, for `normalised`."""
         env, buffer, noise = self.env, self.batch, np.asarray(self._noise(key))
         self.collected = 0
         if self.fresh_episodes:
@@ -81,19 +79,18 @@ class Collector:
             buffer.cut[t], buffer.next_obs[t] = step.cut, step.next_obs
             self.collected = t + 1
         self.episodes.add(buffer)
-        return buffer._replace(progress=np.float32(progress)), stats
+        return buffer._replace(stats=stats, progress=np.float32(progress))
 
 
-def normalised(rollout: Rollout, stats: normalize.RunningStats) -> Rollout:
-    """With `stats`, and raw `next_obs` normalised: as seen one step later, or by `stats` where the episode or the batch
-    ends there.
+def normalised(rollout: Rollout) -> Rollout:
+    """Raw `next_obs` normalised: as seen one step later, or by `stats` where the episode or the batch ends there.
 
     J_C sums γ·V(next_obs) − V(obs of the next step), which must vanish for one and the same state. Normalised at two
     moments it would not, and what is left over an episode counts as cost where V is large beside it."""
-    last = normalize.apply(stats, jnp.asarray(rollout.next_obs))
+    last = normalize.apply(rollout.stats, jnp.asarray(rollout.next_obs))
     later = jnp.concatenate([jnp.asarray(rollout.obs)[1:], last[-1:]])
     ended = rollout.terminated | rollout.truncated
-    return rollout._replace(next_obs=jnp.where(ended[..., None], last, later), stats=stats)
+    return rollout._replace(next_obs=jnp.where(ended[..., None], last, later))
 
 
 class EpisodeBook:

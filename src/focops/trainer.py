@@ -75,13 +75,13 @@ class Trainer:
         """Collect a batch, update once, report. On RunError `arrays` are still those of the last good iteration."""
         act_key, update_key = jax.random.split(jax.random.fold_in(self.key, self.iteration + 1))
         progress = self.iteration / self.config.iterations
-        rollout, stats = self.collector.collect(act_key, self.state.policy, self.stats, progress)
-        state, *report = self._learn(update_key, self.state, stats, rollout, self.algo_config)
+        rollout = self.collector.collect(act_key, self.state.policy, self.stats, progress)
+        state, *report = self._learn(update_key, self.state, rollout, self.algo_config)
         info, good = jax.device_get(report)
         if not good:
-            self._rejected = (state, stats)
+            self._rejected = (state, rollout.stats)
             raise RunError(finite.first_fault(rollout, (self.state, self.stats), self._rejected))
-        self.state, self.stats = state, stats
+        self.state, self.stats = state, rollout.stats
         self.iteration += 1
         self._rest()
         return self._record(info)
@@ -162,7 +162,7 @@ class Trainer:
 
     def evidence(self) -> Arrays:
         """What a failed iteration leaves to look at: the last good state, the batch, and the state it rejected."""
-        batch = {f"rollout/{k}": np.asarray(v) for k, v in self.collector.batch._asdict().items() if v is not None}
+        batch = {f"rollout/{k}": np.asarray(v) for k, v in self.collector.batch._asdict().items() if k != "stats"}
         rejected = {} if self._rejected is None else named(self._rejected, "rejected")
         return {**self.arrays(), **batch, **rejected, "rollout/steps": np.array(self.collector.collected)}
 
@@ -189,11 +189,11 @@ def with_constraints(algo: Any, constraints: Sequence[Constraint]) -> Any:
 
 
 def learn(algorithm: ModuleType) -> Callable[..., Any]:
-    """(key, state, stats, rollout with raw `next_obs`, config) -> (new state, Info, whether all is finite)."""
+    """(key, state, rollout with raw `next_obs`, config) -> (new state, Info, whether all is finite)."""
 
-    def one(key: Any, state: Any, stats: normalize.RunningStats, rollout: Rollout, config: Any) -> Any:
-        new, info = algorithm.update(key, state, normalised(rollout, stats), config)
-        return new, info, finite.all_finite((rollout, stats)) & finite.still_finite(new, state)
+    def one(key: Any, state: Any, rollout: Rollout, config: Any) -> Any:
+        new, info = algorithm.update(key, state, normalised(rollout), config)
+        return new, info, finite.all_finite(rollout) & finite.still_finite(new, state)
 
     return one
 

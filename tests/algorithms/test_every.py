@@ -16,6 +16,8 @@ from focops.runs.config_json import config_from_json, config_to_json
 from focops.trainer import Trainer
 from tests.algorithms.cases import QUICK, rollout, spec
 
+pytestmark = pytest.mark.usefixtures("quick_compiling")
+
 
 def small(name: str, **changes):
     """A config with little to compute, with whatever of `changes` the algorithm has."""

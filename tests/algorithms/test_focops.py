@@ -15,6 +15,7 @@ from focops.core.estimate import Batch, estimate
 from focops.core.networks import MLP
 from tests.algorithms.cases import QUICK, rollout, spec
 
+pytestmark = pytest.mark.usefixtures("quick_compiling")
 CONFIG = focops.Config(hidden=(8, 8), limits=(1.0, 2.0), cost_discounts=(0.99, 0.9), minibatch_size=32, epochs=30)
 INIT = jax.jit(focops.init, static_argnums=1)
 UPDATE = jax.jit(focops.update, compiler_options=QUICK)
@@ -230,7 +231,7 @@ def test_weights_by_age_make_the_policy_gradient_that_of_the_discounted_cost():
     def gradient(weights):
         pi, step, value = solve(theta)
         advantage = cost + gamma * move @ value - value[:, None]
-        visits = sum(w * start @ np.linalg.matrix_power(step, t) for t, w in enumerate(weights))
+        visits = np.sum([w * start @ np.linalg.matrix_power(step, t) for t, w in enumerate(weights)], axis=0)
         return visits[:, None] * pi * advantage  # the softmax's ∇log π adds Σ_a π A_C = 0
 
     exact = np.zeros_like(theta)

@@ -18,7 +18,8 @@ from focops.core.types import Rollout
 class Process(Protocol):
     """States are whole numbers; the observation is the state."""
 
-    time_limit: int
+    @property
+    def time_limit(self) -> int: ...
 
     def start(self, rng: np.random.Generator, number: int) -> np.ndarray: ...
 

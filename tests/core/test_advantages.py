@@ -29,7 +29,7 @@ def test_gae_is_the_sum_over_the_rest_of_the_episode():
     ended = rng.random(shape) < 0.2
     bootstrap = ~(ended & (rng.random(shape) < 0.5))
     args = (x, v, v_next, bootstrap, ended)
-    result = gae(*(jnp.asarray(a) for a in args), 0.97, 0.9)
+    result = gae(*(jnp.asarray(a) for a in args), discount=0.97, decay=0.9)
     np.testing.assert_allclose(result, brute_force(*args, 0.97, 0.9), atol=1e-5)
 
 

@@ -39,7 +39,7 @@ def step(state: cost_return.State, batch: Rollout, table, discount, grouped: boo
 
     if not grouped:
         return one(state, batch)
-    axes = Rollout(**(dict.fromkeys(Rollout._fields, 0) | dict(stats=None, progress=None)))  # type: ignore[arg-type]
+    axes = Rollout(**(dict.fromkeys(Rollout._fields, 0) | dict(stats=None, progress=None)))
     return jax.vmap(one, (0, axes))(state, batch)
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from focops.envs.mujoco_batch import MujocoBatch
 from focops.envs.tasks import TASKS, find
+from tests.envs.states import set_state
 
 NO_FORCES = {"include_cfrc_ext_in_observation": False, "contact_cost_weight": 0.0}
 # task: Gymnasium's class, its arguments, observation size, and whether the speed is of x and y
@@ -26,11 +27,7 @@ def theirs(name: str) -> gymnasium.Env:
 
 def ours_in_the_state_of(other, name: str, **kwargs) -> MujocoBatch:
     """One environment of ours, set to the freshly reset state of one of Gymnasium's."""
-    env = MujocoBatch(find(name), 1, **kwargs)
-    env._physics.qpos[0], env._physics.qvel[0] = other.data.qpos, other.data.qvel
-    env._batch.forward()
-    env.obs, env._position = env._observe(), np.array(env.task.robot.position(np, env._physics))
-    return env
+    return set_state(MujocoBatch(find(name), 1, **kwargs), other.data.qpos, other.data.qvel)
 
 
 @pytest.mark.parametrize("name", SPEED)
@@ -47,7 +44,7 @@ def test_a_speed_task_observes_rewards_and_ends_as_gymnasium_does(name):
             obs, reward, terminated, _, info = other.step(action.astype(np.float64))
             step = env.step(action[None])
             np.testing.assert_allclose(step.next_obs[0], obs, rtol=1e-6, atol=1e-7)
-            np.testing.assert_allclose(step.reward[0], reward, rtol=1e-10, atol=1e-10)
+            np.testing.assert_allclose(step.reward[0], float(reward), rtol=1e-10, atol=1e-10)
             speed = abs(info["x_velocity"]) if not SPEED[name][3] else np.hypot(info["x_velocity"], info["y_velocity"])
             np.testing.assert_allclose(step.cost[0], [speed], rtol=1e-10, atol=1e-10)
             assert step.terminated[0] == terminated

@@ -18,7 +18,8 @@ def place_of(env: MujocoBatch, i: int) -> tuple[float, float]:
         return float(p.xpos[i, 1, 0]), float(p.xpos[i, 1, 1])
     if p.xipos is not None:
         mass = [float(m) for m in env.model.body_mass]
-        return tuple(sum(m * float(x[k]) for m, x in zip(mass, p.xipos[i], strict=True)) / sum(mass) for k in (0, 1))
+        x, y = (sum(m * float(x[k]) for m, x in zip(mass, p.xipos[i], strict=True)) / sum(mass) for k in (0, 1))
+        return x, y
     return float(p.qpos[i, 0]), float(p.qpos[i, 1])
 
 
@@ -31,7 +32,7 @@ def test_reward_and_cost_follow_the_papers_formulas(name):
     rng = np.random.default_rng(0)
     for _ in range(10):
         before = [place_of(env, i) for i in range(4)]
-        step = env.step(rng.uniform(*env._physics.ctrlrange.T, (4, env.spec.action_size)))
+        step = env.step(rng.uniform(*env._physics.ctrlrange.T, size=(4, env.spec.action_size)))
         assert not step.terminated.any()
         for i in range(4):
             x, y = place_of(env, i)

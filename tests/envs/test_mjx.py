@@ -22,6 +22,7 @@ from focops.envs.mjx import MjxTask, Simulations
 from focops.envs.mujoco_batch import MujocoBatch
 from focops.envs.stagger import first_horizons
 from focops.envs.tasks import find
+from tests.envs.states import set_state
 
 pytestmark = pytest.mark.usefixtures("quick_compiling")
 
@@ -47,11 +48,7 @@ def actions(size: int, steps: int, seed: int = 0) -> np.ndarray:
 
 def on_cpu(name: str, sims: Simulations) -> MujocoBatch:
     """The CPU backend where simulations that have just begun are."""
-    env = MujocoBatch(find(name), N, stagger=False)
-    env._physics.qpos[...], env._physics.qvel[...] = sims.qpos, sims.qvel
-    env._batch.forward()
-    env.obs, env._position = env._observe(), np.array(env.task.robot.position(np, env._physics))
-    return env
+    return set_state(MujocoBatch(find(name), N, stagger=False), sims.qpos, sims.qvel)
 
 
 def in_the_state_of(env: MujocoBatch, sims: Simulations) -> Simulations:
@@ -261,7 +258,7 @@ def test_a_row_is_all_that_there_is_of_a_simulation():
 
     @jax.jit
     def in_one_go(sims, script):
-        advance = lambda carry, action: (env.step(*carry, action)[:2], None)
+        advance = lambda carry, action: (env.step(carry[0], carry[1], action)[:2], None)
         data, sims = jax.lax.scan(advance, (env.load(sims), sims), script)[0]
         return sims, env.overflow(data), data._impl.nacon[0]
 
@@ -407,6 +404,7 @@ def test_warp_says_nothing_of_its_kernels():
 import jax, jax.numpy as jnp
 from focops.envs.mjx import MjxTask
 from focops.envs.tasks import find
+from tests.envs.states import set_state
 env = MjxTask(find("HopperSpeed"), impl="warp")
 sims = jax.jit(lambda: env.begin(jnp.zeros((1, 2), jnp.uint32), jnp.arange(1), 1))()
 """

@@ -10,6 +10,7 @@ from gymnasium.utils.env_checker import check_env
 from focops.envs.mujoco_batch import MujocoBatch
 from focops.envs.registration import register
 from focops.envs.tasks import TASKS, find
+from tests.envs.states import set_state
 
 
 # Gymnasium's own MuJoCo environments have infinite observation bounds and unnormalised actions, too
@@ -25,10 +26,8 @@ def test_a_single_environment_and_the_batch_give_the_same(name):
     env, batch = gymnasium.make(f"focops/{name}"), MujocoBatch(find(name), 1, stagger=False)
     first, _ = env.reset(seed=1)
     data = env.unwrapped.data
-    batch._physics.qpos[0], batch._physics.qvel[0] = data.qpos, data.qvel
-    batch._batch.forward()
-    batch._position = np.array(batch.task.robot.position(np, batch._physics))
-    np.testing.assert_allclose(batch._observe()[0], first, rtol=1e-6, atol=1e-7)
+    set_state(batch, data.qpos, data.qvel)
+    np.testing.assert_allclose(batch.obs[0], first, rtol=1e-6, atol=1e-7)
     env.action_space.seed(0)
     for _ in range(12):
         action = env.action_space.sample()

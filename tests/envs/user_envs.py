@@ -33,7 +33,7 @@ class Counter(gymnasium.Env):
             "multi": spaces.MultiDiscrete([2, 2]),
         }[action]
 
-    def observe(self, last: float):
+    def observe(self, last: float) -> Any:
         if self.kind == "discrete":
             return self.t
         if self.kind == "dict":

@@ -82,10 +82,10 @@ def test_a_backend_that_does_not_check_is_checked(tmp_path: Path, field: str, me
     collect = trainer.collector.collect
 
     def spoilt(*args):
-        rollout, stats = collect(*args)
+        rollout = collect(*args)
         getattr(rollout, field)[2, 1] = np.nan
         rollout.reward[7] = np.inf  # later, so not to blame
-        return rollout, stats
+        return rollout
 
     trainer.collector.collect = spoilt
     with pytest.raises(RunError, match=message):

@@ -1,13 +1,11 @@
 """Same seed and flags, same bytes, at any number of threads; another seed, other bytes."""
 
-import dataclasses
 from pathlib import Path
 
 import pytest
 
 from focops import run as runs
 from focops.algorithms import ALGORITHMS
-from focops.config import default_config
 from focops.errors import UsageError
 from focops.runs import checkpoint
 from focops.trainer import Trainer
@@ -40,10 +38,7 @@ def test_stopping_and_resuming_each_iteration_gives_the_same_bytes(tmp_path: Pat
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_every_algorithm_goes_on_exactly_from_its_arrays(tmp_path: Path, algorithm: str) -> None:
-    algo = default_config(OURS, algorithm).algo
-    small = {"hidden": (8,), "minibatch_size": 32, "epochs": 2}
-    algo = dataclasses.replace(algo, **{name: value for name, value in small.items() if hasattr(algo, name)})
-    trainer = Trainer(dataclasses.replace(tiny(OURS, tmp_path), algorithm=algorithm, algo=algo))
+    trainer = Trainer(tiny(OURS, tmp_path, algorithm=algorithm))
     trainer.iterate()
     saved = checkpoint.serialize(trainer.arrays(), {})
     expected = trainer.iterate(), checkpoint.serialize(trainer.arrays(), {})

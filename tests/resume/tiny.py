@@ -13,17 +13,27 @@ from unittest import mock
 from focops.config import TrainConfig, default_config
 
 OURS = "PointCircle-v0"
+NOWHERE = Path("unused")
+SMALL = {"hidden": (8,), "epochs": 2, "minibatch_size": 32, "cg_iterations": 2, "value_iterations": 2}
+"""Of the algorithm's settings, those that it has."""
 TIME_FIELDS = {"samples_per_second", "elapsed_s"}
 
 
 def tiny(
-    task: str, out: Path, *, iterations: int = 6, algo: dict[str, Any] | None = None, **options: Any
+    task: str,
+    out: Path = NOWHERE,
+    *,
+    iterations: int = 6,
+    algorithm: str = "focops",
+    algo: dict[str, Any] | None = None,
+    **options: Any,
 ) -> TrainConfig:
-    config = default_config(task)
-    small = dataclasses.replace(config.algo, **{"hidden": (8,), "epochs": 2, "minibatch_size": 32} | (algo or {}))
+    """A run of 64 samples an iteration; `algo` are settings of the algorithm, `options` of the run."""
+    config = default_config(task, algorithm)
+    small = {name: value for name, value in SMALL.items() if hasattr(config.algo, name)} | (algo or {})
     own: dict[str, Any] = {"cost_limit": None if task.endswith(("Circle-v0", "Speed-v0")) else (1.0,)}
     own |= {"batch_size": 64, "num_envs": 4, "checkpoint_every": 2, "seed": 3, "steps": 64 * iterations}
-    return dataclasses.replace(config, algo=small, out=out, **own | options)
+    return dataclasses.replace(config, algo=dataclasses.replace(config.algo, **small), out=out, **own | options)
 
 
 def flags(config: TrainConfig) -> list[str]:

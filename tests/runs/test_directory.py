@@ -29,7 +29,7 @@ def through_json(config: TrainConfig) -> TrainConfig:
 @pytest.mark.parametrize("preset", ["fast", "paper"])
 @pytest.mark.parametrize("task", ["HalfCheetahSpeed-v0", "AntCircle-v0", "CartPole-v1"])
 def test_config_comes_back_exactly_from_json(task: str, preset: str) -> None:
-    config = default_config(task, "focops", preset)  # type: ignore[arg-type]
+    config = default_config(task, "focops", preset)
     assert through_json(config) == config
 
 

@@ -28,7 +28,7 @@ def shown(display_record: dict[str, Any], width: int = 80) -> str:
     display.start(CONFIG, None)
     display.update(display_record)
     display.stop("the end")
-    return console.file.getvalue()  # type: ignore[attr-defined]
+    return console.file.getvalue()
 
 
 def test_plain_lines_come_first_last_and_seldom_between() -> None:
@@ -110,7 +110,7 @@ def summary(**changes: Any) -> str:
     } | changes  # fmt: skip
     console = Console(file=io.StringIO(), width=80)
     console.print(summary_text(values, ["focops resume runs/here"]))
-    return console.file.getvalue()  # type: ignore[attr-defined]
+    return console.file.getvalue()
 
 
 def test_the_summary_names_both_costs_limit_and_verdict() -> None:

@@ -73,7 +73,7 @@ def update(key: Key[Array, ""], state: State, rollout: Rollout, config: Config) 
 
     state = state._replace(critics=critics, nu=nu)
     spread = jnp.std(batch.advantage - batch.cost_advantage @ pressure) + 1e-6
-    measured = dataclasses.replace(config, temperature=config.temperature * spread**config.scale_free)  # type: ignore[type-var]
+    measured = dataclasses.replace(config, temperature=config.temperature * spread**config.scale_free)
     loss = lambda theta, minibatch: policy_loss(theta, minibatch, pressure, measured)
     max_kl = config.trust_region if config.early_stop else None
     state, epochs, kl = first_order.improve(key, state, batch, loss, max_kl, rollout.progress, config)

@@ -1,6 +1,6 @@
 """The few types that every part speaks: transitions, batches of them, environments in step."""
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
@@ -46,6 +46,7 @@ class Rollout(NamedTuple):
     """Share of the training budget spent before this batch, in [0, 1)."""
 
 
+@runtime_checkable
 class VectorEnv(Protocol):
     """E environments in step, on the host. Episodes restart within the step that ends them."""
 

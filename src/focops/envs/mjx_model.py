@@ -66,6 +66,6 @@ def buffer_sizes(model: mujoco.MjModel, self_contacts: int) -> Buffers:
     return Buffers(max(contacts, 1), max(rows, 1))
 
 
-def _rows(condim: int) -> int:
+def _rows(condim: int | np.integer) -> int:
     """Constraint rows of a contact with a pyramidal cone."""
     return 1 if condim == 1 else 2 * (int(condim) - 1)

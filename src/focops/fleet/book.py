@@ -11,11 +11,11 @@ from focops.rollout import RECENT
 
 
 class Book(NamedTuple):
-    """One run's episodes: sums so far of those that run, and the latest whole ones. w = 1 + 2m."""
+    """One run's episodes: sums so far of those that run, and the latest whole ones. w = 1 + 2m, v = w + 1."""
 
     running: Float[Array, "E w"]
     """reward, m discounted costs, m undiscounted costs"""
-    recent: Float[Array, "K w+1"]
+    recent: Float[Array, "K v"]
     """length, then as `running`; the next goes to row finished mod K."""
     finished: Int[Array, ""]
 
@@ -49,7 +49,7 @@ def enter(book: Book, rollout: Rollout, discount: Float[Array, "m"]) -> Book:
     return Book(total[-1] - at(last_end)[-1], recent, book.finished + order[-1].astype(jnp.int32))
 
 
-def means(book: Book) -> Float[Array, "w+1"]:
+def means(book: Book) -> Float[Array, "v"]:
     """Over the latest whole episodes; 0 before the first."""
     number = jnp.clip(book.finished, 0, RECENT)
     return jnp.sum(book.recent * (jnp.arange(RECENT) < number)[:, None], 0) / jnp.maximum(number, 1)

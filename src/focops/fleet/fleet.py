@@ -24,7 +24,7 @@ from focops.trainer import Arrays, Record, configure_jax, key_of, take_over, wit
 
 log = logging.getLogger(__name__)
 
-ITERATED = RUNS, RUNS, Evidence(Rollout(*[PartitionSpec(None, "runs")] * 10, stats=None, progress=RUNS), RUNS)  # type: ignore[arg-type]
+ITERATED = RUNS, RUNS, Evidence(Rollout(*[PartitionSpec(None, "runs")] * 10, stats=RUNS, progress=RUNS), RUNS)  # type: ignore[arg-type]
 """Where the runs' axis is in what `Program.iterate` returns."""
 
 

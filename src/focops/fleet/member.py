@@ -95,17 +95,16 @@ class Member:
     def evidence(self) -> Arrays:
         """What a failed iteration leaves to look at: the last good state, the batch, and the state it rejected."""
         rollout, rejected = self.batch()
-        batch = {f"rollout/{k}": np.asarray(v) for k, v in rollout._asdict().items() if v is not None}
+        batch = {f"rollout/{k}": np.asarray(v) for k, v in rollout._asdict().items() if k != "stats"}
         return {**self.arrays(), **batch, **named(rejected, "rejected")}
 
     def batch(self) -> tuple[Rollout, Any]:
         """The batch [T, E] of the iteration that was told last, and the learner that came of it."""
         assert self._fleet.evidence is not None, "advance first"
         i, (rollout, learner) = self._index, self._fleet.evidence
-        own = rollout._replace(
-            **{name: np.asarray(x[:, i]) for name, x in rollout._asdict().items() if name not in ("stats", "progress")},
-            progress=np.asarray(rollout.progress[i]),
-        )
+        one = lambda tree, axis: jax.tree.map(lambda x: np.asarray(x.take(i, axis)), tree)
+        apart = ("stats", "progress")
+        own = Rollout(**{name: one(x, int(name not in apart)) for name, x in rollout._asdict().items()})
         return own, jax.tree.map(lambda x: np.asarray(x[i]), learner)
 
     def _named(self, tree: Runs) -> Arrays:

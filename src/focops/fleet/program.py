@@ -99,13 +99,13 @@ class Program:
         split = lambda k, n: jax.random.split(jax.random.fold_in(jax.random.wrap_key_data(k), n + 1))
         keys = jax.vmap(split)(runs.key, number)
         (state, stats), sims = runs.learner, runs.sims
-        rollout, stats, sims, overflow = self._collect(keys[:, 0], state.policy, stats, sims, progress)
-        axes = Rollout(*[1] * (len(Rollout._fields) - 2), stats=None, progress=0)  # type: ignore[arg-type]
-        update = jax.vmap(learn(self.algorithm), (0, 0, 0, axes, 0))
-        state, info, finite_now = update(keys[:, 1], state, stats, rollout, config)
+        rollout, sims, overflow = self._collect(keys[:, 0], state.policy, stats, sims, progress)
+        axes = Rollout(*[1] * (len(Rollout._fields) - 2), stats=0, progress=0)  # type: ignore[arg-type]
+        update = jax.vmap(learn(self.algorithm), (0, 0, axes, 0))
+        state, info, finite_now = update(keys[:, 1], state, rollout, config)
         book = jax.vmap(books.enter, (0, axes, 0))(runs.book, rollout, jnp.array(config.cost_discounts).T)
         good = runs.good & finite_now
-        after = Runs((state, stats), sims, book, runs.key, good)
+        after = Runs((state, rollout.stats), sims, book, runs.key, good)
         after = jax.tree.map(
             lambda new, old: jnp.where(good.reshape(-1, *[1] * (new.ndim - 1)), new, old), after, before
         )
@@ -113,11 +113,11 @@ class Program:
             info, good, jax.vmap(books.means)(after.book), after.book.finished, jnp.sum(after.sims.diverged, 1),
             jnp.broadcast_to(overflow, good.shape),
         )  # fmt: skip
-        return after._replace(good=good), told, Evidence(rollout, (state, stats))
+        return after._replace(good=good), told, Evidence(rollout, (state, rollout.stats))
 
     def _collect(
         self, keys: Any, params: Any, stats: normalize.RunningStats, sims: Simulations, progress: Float[Array, "R"]
-    ) -> tuple[Rollout, normalize.RunningStats, Simulations, Int[Array, ""]]:
+    ) -> tuple[Rollout, Simulations, Int[Array, ""]]:
         """T steps of every simulation; arrays of the rollout are [T, R, E, ...]."""
         runs, num = sims.age.shape
         act = jax.vmap(actor(self.network))
@@ -134,7 +134,7 @@ class Program:
             return (data, sims, stats), (obs, raw_obs, action, *out, age)
 
         (data, flat, stats), seen = jax.lax.scan(step, (self.env.load(flat), flat, stats), noise)
-        return Rollout(*seen, stats=None, progress=progress), stats, _by_run(flat, runs), self.env.overflow(data)
+        return Rollout(*seen, stats=stats, progress=progress), _by_run(flat, runs), self.env.overflow(data)
 
 
 def _flat(tree: Any) -> Any:

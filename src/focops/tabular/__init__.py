@@ -5,13 +5,6 @@
 >>> tabular.solve_lp(problem).ret                                    # doctest: +SKIP
 """
 
-from focops.errors import UsageError
-
-try:
-    import scipy as _scipy  # noqa: F401
-except ImportError as _error:
-    raise UsageError("focops.tabular needs SciPy: pip install 'focops[tabular]'") from _error
-
 from focops.tabular.cmdp import CMDP
 from focops.tabular.evaluation import Evaluation, evaluate
 from focops.tabular.generate import garnet, gridworld, queue

@@ -71,6 +71,6 @@ def learned_policy(trainer: Any) -> Float[np.ndarray, "S A"]:
     from focops.core import normalize, policy
 
     obs = normalize.apply(trainer.stats, jnp.eye(trainer.spec.obs_size))
-    logits = policy.distribution(trainer.network, trainer.state.policy, obs).logits  # type: ignore[union-attr]
+    logits = policy.distribution(trainer.network, trainer.state.policy, obs).logits
     table = np.asarray(jax.nn.softmax(logits), np.float64)
     return table / table.sum(1, keepdims=True)
