@@ -16,7 +16,8 @@ whole trajectories. Here episodes are longer than batches, so, faster to slower:
   policies, so they are all shifted by how far the current policy's J_C is from their mean. Never above β (a safe
   policy's is not, and any ν bounds CVaR from above);
 - θ sees Â_C/(1 − α) where what an episode has paid and its cost critic say that it is bound for the tail, and 0
-  elsewhere: the advantage of the publication's augmented state (`core/tail.py`). Direction and step are PPO's;
+  elsewhere: the advantage of the publication's augmented state (`core/tail.py`), without its γ^t, as all algorithms
+  here count samples of all ages alike. Direction and step are PPO's;
 - λ takes its step on CVaR_α − β, with the same shift, last.
 """
 

@@ -33,7 +33,9 @@ class CostEstimate(NamedTuple):
     cost_return: Float[Array, "m"]
     """J_C(π_k)."""
     worth: Float[Array, "m"]
-    """J_C(π) − J_C(π_k) per unit of E[ratio·Â_C]: the mean discounted length of an episode times Â_C's deviation."""
+    """J_C(π) − J_C(π_k) per unit of E[ratio·Â_C]: the mean discounted length of an episode times the standard deviation
+    of Â_C. The expectation is over the batch, where all ages count alike; in the theory a sample of age t counts γ_C^t.
+    So an effect on young states is taken for less than it is, one on old states for more (docs/algorithms.md)."""
 
 
 def estimate(critics: Critics, theta: Params, rollout: Rollout, config: Config) -> tuple[Critics, Batch, CostEstimate]:
