@@ -97,8 +97,8 @@ def table() -> None:
         "# FOCOPS beside the paper, on a CPU\n\n"
         "`python benchmarks/learning.py`, then `python benchmarks/learning.py --table`: 1M samples, three seeds of "
         "each preset. Reward and discounted cost are means over the last 100 training episodes; in brackets, averaged "
-        "over the last 50 iterations. Limits: HalfCheetahSpeed 151.99, HopperSpeed 82.75. The paper's rows are its Table 1 "
-        "(`benchmarks/paper.py`).\n\n"
+        "over the last 50 iterations. Limits: HalfCheetahSpeed 151.99, HopperSpeed 82.75. The paper's rows are its "
+        "Table 1 (`benchmarks/paper.py`).\n\n"
         "| task | run | reward | discounted cost | cost against its limit |\n|---|---|---|---|---|\n"
     )
     (RESULTS / "README.md").write_text(head + "\n".join(rows) + "\n\n![curves](curves.png)\n")
