@@ -24,7 +24,7 @@ _FAST_FOCOPS = {"scale_free": 0.5, "value_units": 1.0, "std_units": 1.0}
 """For tasks that we do not know: small problems whose optimum is known settle at it (tests/test_probes.py)."""
 _FAST_FOCOPS_CIRCLE = _FAST_FOCOPS | {"scale_free": 1.0}
 _FAST_FOCOPS_SPEED = _FAST_FOCOPS_CIRCLE | {"nu_lead": 2.0}
-"""For our tasks: more reward at the limit, by many seeds of each (results/gap.md); small problems would swing."""
+"""For our tasks: chosen by the reward at the limit over many seeds; on small problems they oscillate."""
 
 
 @dataclass(frozen=True)
