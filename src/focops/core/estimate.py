@@ -28,12 +28,12 @@ class Batch(NamedTuple):
 
 
 class CostEstimate(NamedTuple):
-    """Where the policy stands with its constraints, and how far a step moves it."""
+    """The costs of the current policy, and how a step of the policy changes them."""
 
     cost_return: Float[Array, "m"]
     """J_C(π_k)."""
     worth: Float[Array, "m"]
-    """J_C(π) − J_C(π_k) per unit of E[ratio·Â_C]: the mean discounted length of an episode times Â_C's deviation."""
+    """J_C(π) − J_C(π_k) per unit of E[ratio·Â_C]: an episode's mean discounted length times Â_C's standard deviation."""
 
 
 def estimate(critics: Critics, theta: Params, rollout: Rollout, config: Config) -> tuple[Critics, Batch, CostEstimate]:

@@ -35,7 +35,7 @@ def lead(
 
 
 class PID(NamedTuple):
-    """What the controller remembers: I, and J_C of the update before (∞ before the first)."""
+    """State of the controller: I, and J_C of the previous update (∞ before the first)."""
 
     integral: Float[Array, "m"]
     previous: Float[Array, "m"]
