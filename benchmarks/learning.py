@@ -55,7 +55,7 @@ def train(seeds: str, side_by_side: bool) -> None:
 
 
 def keep() -> None:
-    """Copy what is small of finished runs to results/."""
+    """Copy config, summary and curve of finished runs to results/."""
     for summary in sorted(RUNS.glob("*/*/summary.json")):
         source, target = summary.parent, RESULTS / summary.parent.parent.name / summary.parent.name
         target.mkdir(parents=True, exist_ok=True)
@@ -67,7 +67,7 @@ def keep() -> None:
 
 
 def curve(folder: Path) -> dict[str, np.ndarray]:
-    """The kept metrics of a run, one value per iteration."""
+    """The stored metrics of a run, one value per iteration."""
     rows = np.loadtxt(folder / "curve.csv", delimiter=",", skiprows=1)
     return dict(zip(COLUMNS, rows.T, strict=True))
 

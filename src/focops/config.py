@@ -61,8 +61,8 @@ class TrainConfig:
     threads: int = 1
     """Threads for the physics; results do not depend on it. 0: one per core."""
     self_contacts: int = tasks.SELF_CONTACTS
-    """mjx: room for contacts of a robot with itself, beside all contacts with the floor; ≥ 0. Contacts that do not fit are
-    ignored, with a warning."""
+    """mjx: room for contacts of a robot with itself, beside all contacts with the floor; ≥ 0. Contacts that do not fit
+    are ignored, with a warning."""
     checkpoint_every: int = 50
     """Iterations between checkpoints; 0 for one at the end only."""
     exact: bool = False

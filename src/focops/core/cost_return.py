@@ -1,4 +1,4 @@
-"""J_C, the expected cost of an episode of the current policy: an estimate from every batch, also if no episode ends in it.
+"""J_C, the expected cost of an episode of the current policy, from every batch, whether or not episodes end in it.
 
 For any function V (here the cost critic) and any episode of length L, telescoping gives
 
@@ -49,7 +49,7 @@ RATIO_BIAS = 0.75
 its environment from passing the age again, which makes that share too small by up to one pass in all (inverse sampling;
 Haldane 1945), and by none if passes are many in every batch."""
 ENDS_COUNT = 1 / 16
-"""Weight in END_MEMORY of a pass that ends, relative to a survivor: an age that no episode survives must forget, too."""
+"""Weight in END_MEMORY of a pass that ends, relative to a survivor: an age that none survives must forget, too."""
 EXACT_AGES = 4096
 """Ages whose ends are counted one by one; older ones share bins."""
 _OLDEST = 2**24

@@ -33,7 +33,7 @@ class CostEstimate(NamedTuple):
     cost_return: Float[Array, "m"]
     """J_C(π_k)."""
     worth: Float[Array, "m"]
-    """J_C(π) − J_C(π_k) per unit of E[ratio·Â_C]: an episode's mean discounted length times Â_C's standard deviation."""
+    """J_C(π) − J_C(π_k) per unit of E[ratio·Â_C]: the mean discounted length times Â_C's standard deviation."""
 
 
 def estimate(critics: Critics, theta: Params, rollout: Rollout, config: Config) -> tuple[Critics, Batch, CostEstimate]:

@@ -1,4 +1,4 @@
-"""The robots: what each one sees, where it is, when it has fallen and how it starts, on the models Gymnasium ships.
+"""The robots: observation, position, health and start of each one, on the models that Gymnasium ships.
 
 Everything here is a pure function of physics fields over any leading axes, with `xp` = numpy or jax.numpy, so that
 the CPU backend, the GPU backend and the single Gymnasium environment share one definition. Numbers are those of
@@ -18,7 +18,7 @@ Namespace = Any
 """The module numpy or jax.numpy."""
 
 SELF_CONTACTS = 8
-"""Contacts of a robot with itself that fixed buffers have room for, unless told otherwise."""
+"""Default number of contacts of a robot with itself that fixed buffers have room for."""
 
 
 class Physics(NamedTuple):
@@ -67,7 +67,7 @@ def humanoid_features(xp: Namespace, p: Physics, skip: int) -> tuple[Array, ...]
 
 
 def point_features(xp: Namespace, p: Physics, skip: int) -> tuple[Array, ...]:
-    """Position, and the heading as a direction: the angle itself winds up without bound."""
+    """Position, and the heading as a direction: the angle itself grows without bound."""
     heading = p.qpos[..., 2:]
     return p.qpos[..., skip:2], xp.cos(heading), xp.sin(heading)
 
