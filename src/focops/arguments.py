@@ -91,7 +91,7 @@ class EvaluateOptions:
     episodes: Count = 100
     """Episodes in all, shared out evenly among the seeds."""
     seeds: str = "0"
-    """Seeds of the episodes, as 0..9 or 1,2,5; unseen in training whatever they are."""
+    """Seeds of the episodes, as 0..9 or 1,2,5; never used in training, whichever are chosen."""
     deterministic: tyro.conf.FlagCreatePairsOff[bool] = False
     """Take the mean (most likely) actions instead of sampling them."""
     protocol: Literal["paper"] | None = None

@@ -78,8 +78,8 @@ def run_all(
     wandb: bool = False,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> list[Run | RunError]:
-    """Train new runs as one program (a single one on the CPU), each into its directory. Of a run that fails the error
-    comes back, and the others go on."""
+    """Train new runs as one program (a single one on the CPU), each into its directory. For a run that fails its error
+    is returned, and the others continue."""
     for config in configs:
         if config.out is not None:
             RunDirectory(config.out).require_free()

@@ -37,7 +37,7 @@ class Rollout(NamedTuple):
     cut: Bool[Array, "T E"]
     """Truncated by us, not by the environment."""
     next_obs: Float[Array, "T E O"]
-    """Normalised true successor: the `obs` of a step later where the episode goes on."""
+    """Normalised true successor: the `obs` one step later, unless the episode ends."""
     age: Int[Array, "T E"]
     """Steps since the start of the sample's episode; 0 for its first sample."""
     stats: normalize.RunningStats

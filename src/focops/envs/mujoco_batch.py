@@ -130,7 +130,7 @@ class MujocoBatch:
         self._episode[ids] += 1
         self.age[ids] = 0
         self._horizon[ids] = self.task.time_limit
-        # fields of the environments that go on are unchanged since the step, and so are their rows here
+        # environments whose episode continues have not changed since the step, and neither have their rows here
         self.obs = self._observe()
         self._position = np.array(self.task.robot.position(np, p))
 

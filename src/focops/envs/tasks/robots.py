@@ -156,7 +156,7 @@ class Robot:
     fields: tuple[str, ...] = ()
     """Derived fields of MjData that it reads beside qpos and qvel."""
     features: Callable[[Namespace, Physics, int], tuple[Array, ...]] = state_features
-    """Parts of the observation, [..., n] each, without the first so many root coordinates."""
+    """Parts of the observation, [..., n] each, without that many first root coordinates."""
     healthy: Callable[[Namespace, Physics], Array] = always_healthy
     """[...] bool; an unhealthy state ends the episode."""
     control: Callable[[Namespace, Physics, Array], Array] = raw
