@@ -31,7 +31,7 @@ class Distance(NamedTuple):
 
 
 def distance(cmdp: CMDP, policy: Any, best: Solution | None = None) -> Distance:
-    """How far a policy is from the optimum, by exact evaluation."""
+    """By exact evaluation; nothing is sampled."""
     best = best or solve_lp(cmdp)
     found = evaluate(cmdp, policy)
     return Distance((best.ret - found.ret) / abs(best.ret), (found.cost_return - cmdp.limits) / np.abs(cmdp.limits))
@@ -53,7 +53,7 @@ def settings(name: str, algorithm: str = "focops", steps: int = STEPS, seed: int
 
 
 def train(config: Any) -> Float[np.ndarray, "S A"]:
-    """Train by the ordinary loop; returns the last policy."""
+    """Train by the ordinary loop; the last policy."""
     from focops.trainer import Trainer
 
     trainer = Trainer(config)
