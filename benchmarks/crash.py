@@ -5,7 +5,8 @@
 Each process is an ordinary `focops train` or `focops resume`, killed with SIGKILL: half of them at a random moment of
 their work, a third while a temporary of a save exists, the rest at any moment since they were started, imports and
 compilation included. When a run comes to its end it is compared (newest checkpoint, policy, metrics but for their time
-fields) and the next one begins. Stopped itself, it goes on where it was: `--folder` keeps everything.
+fields) and the next one begins. Everything is stored in `--folder`: if the benchmark itself is
+stopped, the same command resumes it.
 """
 
 import argparse

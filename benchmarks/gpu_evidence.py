@@ -4,7 +4,7 @@
         --setting base --setting scale_free=1 --setting scale_free=1,nu_lead=2 --out results/gpu/raw
 
 One JSON file (gzip) per task: what `base` was, and per run the curve (every 10th iteration), the end's means over the
-last 100 episodes, and the rate. No run directories: this is evidence about learning, not a set of runs to go on with.
+last 100 episodes, and the rate. There are no run directories, so these runs cannot be resumed.
 """
 
 import argparse
@@ -81,7 +81,7 @@ def study(name: str, options: argparse.Namespace) -> dict[str, Any]:
                     curve.append(row(record))
         if time.perf_counter() - shown > 15:
             shown = time.perf_counter()
-            write(found(), options)  # so that a killed study has left what it knew
+            write(found(), options)  # so that a killed study leaves its results so far
             print(f"{name} {number}/{config.iterations} {found()['samples_per_second']:,.0f}/s", flush=True)
         if enough:
             break
@@ -132,8 +132,8 @@ def main() -> None:
     parser.add_argument("--steps", type=parse_count, default=1_000_000)
     parser.add_argument("--algo", default="focops")
     parser.add_argument("--setting", action="append", help="name=value,name=value; `base` for the preset; repeat")
-    parser.add_argument("--until", type=float, default=0, help="stop a task after so many seconds, as far as it is")
-    parser.add_argument("--tag", default="", help="ends the file's name, beside other studies of the same task")
+    parser.add_argument("--until", type=float, default=0, help="stop a task after this many seconds, with what it has")
+    parser.add_argument("--tag", default="", help="suffix of the file's name, to distinguish studies of one task")
     parser.add_argument("--out", type=Path, default=Path("results/gpu/raw"))
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)

@@ -2,7 +2,7 @@
 
     python benchmarks/gpu_report.py results/gpu/raw --out results/gpu      # needs the extra `plot`
 
-Intervals are 95%, bootstrapped over seeds (SciPy). PAPER holds the FOCOPS paper's tables: reward, cost.
+Intervals are 95%, bootstrapped over seeds (SciPy).
 """
 
 import argparse
@@ -14,12 +14,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import bootstrap
 
-PAPER = {
-    "AntSpeed-v0": ("1830 ± 23", "102.8"), "HalfCheetahSpeed-v0": ("1612 ± 26", "152.4"),
-    "HopperSpeed-v0": ("1953 ± 127", "81.8"), "HumanoidSpeed-v0": ("4530 ± 86", "18.6"),
-    "SwimmerSpeed-v0": ("31.9 ± 2.6", "25.3"), "Walker2dSpeed-v0": ("2486 ± 158", "81.3"),
-    "AntCircle-v0": ("966 ± 46", "49.9"), "HumanoidCircle-v0": ("1106 ± 32", "49.9"),
-}  # fmt: skip
+from paper import PAPER, SEEDS
+from paper import samples as paper_samples
 
 
 def interval(x: np.ndarray, digits: int) -> str:
@@ -44,10 +40,12 @@ def rows(found: dict[str, Any]) -> list[str]:
         within = np.mean(cost[:, -1] <= 1.02 * limit)
         ends = f"{interval(reward[:, -1], digits)} | {interval(cost[:, -1], 1)} | {limit:.1f} | {within:.0%}"
         lines.append(f"| {found['task']} | {text} | {shape} | {len(reward)} | {samples[-1] / 1e6:.2f}M | {ends} |")
-    paper = PAPER.get(found["task"])
+    paper = PAPER.get(found["task"], {}).get(found["algorithm"])
     if paper:
-        samples = "10M" if "Circle" in found["task"] else "1.02M"
-        lines.append(f"| {found['task']} | *the paper* | | 10 | {samples} | {paper[0]} | {paper[1]} | {limit:.1f} | |")
+        lines.append(
+            f"| {found['task']} | *the paper* | | {SEEDS} | {paper_samples(found['task'])} | {paper.reward_text()} |"
+            f" {paper.cost_text()} | {limit:.1f} | |"
+        )
     return lines
 
 
@@ -67,9 +65,8 @@ def plot(studies: list[dict[str, Any]], file: Path) -> None:
                 axis.fill_between(samples[seen], mean - 1.96 * error, mean + 1.96 * error, alpha=0.2)
         title = f"{found['task']}: return ({count} runs, {found['envs']} environments each)"
         line[0].set_title(title, fontsize=9)
-        if found["task"] in PAPER:
-            end = float(PAPER[found["task"]][0].split()[0])
-            line[0].axhline(end, color="gray", linestyle=":", label="the paper's end")
+        if paper := PAPER.get(found["task"], {}).get(found["algorithm"]):
+            line[0].axhline(paper.reward, color="gray", linestyle=":", label="the paper, after training")
         line[1].set_title("discounted cost of the last 100 episodes, limit dashed", fontsize=9)
         line[1].axhline(limit, color="black", linestyle="--", linewidth=0.8)
         line[0].legend(fontsize=7)

@@ -3,7 +3,7 @@
     python benchmarks/learning.py            # trains what is missing under runs/learning (about 25 core-minutes)
     python benchmarks/learning.py --table    # results/learning/README.md and curves.png from what is there
 
-Killed, it goes on where it was.
+If it is killed, the same command resumes it.
 """
 
 import argparse
@@ -16,7 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
-PAPER = {"HalfCheetahSpeed": (1612.2, 25.9, 152.36), "HopperSpeed": (1953.4, 127.3, 81.84)}
+from paper import PAPER, SEEDS
+
+TASKS = ("HalfCheetahSpeed", "HopperSpeed")
 PRESETS = ("fast", "paper")
 RUNS, RESULTS = Path("runs/learning"), Path("results/learning")
 COLUMNS = (
@@ -32,7 +34,7 @@ COLUMNS = (
 
 def train(seeds: str, side_by_side: bool) -> None:
     """All grids after one another on all cores, or side by side, each on its share of them."""
-    grids = [(task, preset) for task in PAPER for preset in PRESETS]
+    grids = [(task, preset) for task in TASKS for preset in PRESETS]
     cores = sorted(os.sched_getaffinity(0))
     share = len(cores) // len(grids) if side_by_side else len(cores)
     running = []
@@ -53,7 +55,7 @@ def train(seeds: str, side_by_side: bool) -> None:
 
 
 def keep() -> None:
-    """Copy what is small of finished runs to results/."""
+    """Copy config, summary and curve of finished runs to results/."""
     for summary in sorted(RUNS.glob("*/*/summary.json")):
         source, target = summary.parent, RESULTS / summary.parent.parent.name / summary.parent.name
         target.mkdir(parents=True, exist_ok=True)
@@ -65,7 +67,7 @@ def keep() -> None:
 
 
 def curve(folder: Path) -> dict[str, np.ndarray]:
-    """The kept metrics of a run, one value per iteration."""
+    """The stored metrics of a run, one value per iteration."""
     rows = np.loadtxt(folder / "curve.csv", delimiter=",", skiprows=1)
     return dict(zip(COLUMNS, rows.T, strict=True))
 
@@ -78,8 +80,9 @@ def tail(folder: Path) -> tuple[float, float]:
 
 def table() -> None:
     rows = []
-    for task, (reward, interval, cost) in PAPER.items():
-        rows.append(f"| {task} | the paper (10 seeds) | {reward:.0f} ± {interval:.0f} | {cost:.1f} | |")
+    for task in TASKS:
+        paper = PAPER[f"{task}-v0"]["focops"]
+        rows.append(f"| {task} | the paper ({SEEDS} seeds) | {paper.reward_text()} | {paper.cost_text()} | |")
         for preset in PRESETS:
             for folder in sorted((RESULTS / f"{task}-{preset}").iterdir()):
                 summary = json.loads((folder / "summary.json").read_text())
@@ -91,12 +94,14 @@ def table() -> None:
                     f"| {end:.1f} ({mean_cost:.1f}) | {100 * (end / limit - 1):+.1f}% |"
                 )
     head = (
-        "Made by `python benchmarks/learning.py` and `python benchmarks/learning.py --table`. 1M samples. Reward and "
-        "discounted cost: mean over the last 100 training episodes at the end (in brackets: averaged over the last 50 "
-        "iterations). Limits: HalfCheetahSpeed 151.99, HopperSpeed 82.75.\n\n"
+        "# FOCOPS beside the paper, on a CPU\n\n"
+        "`python benchmarks/learning.py`, then `python benchmarks/learning.py --table`: 1M samples, three seeds of "
+        "each preset. Reward and discounted cost are means over the last 100 training episodes; in brackets, averaged "
+        "over the last 50 iterations. Limits: HalfCheetahSpeed 151.99, HopperSpeed 82.75. The paper's rows are its "
+        "Table 1 (`benchmarks/paper.py`).\n\n"
         "| task | run | reward | discounted cost | cost against its limit |\n|---|---|---|---|---|\n"
     )
-    (RESULTS / "table.md").write_text(head + "\n".join(rows) + "\n\n![curves](curves.png)\n")
+    (RESULTS / "README.md").write_text(head + "\n".join(rows) + "\n\n![curves](curves.png)\n")
     print(head + "\n".join(rows))
     curves()
 
@@ -107,8 +112,8 @@ def curves() -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(2, len(PAPER), figsize=(10, 6), sharex=True, layout="constrained")
-    for column, (task, (reward, _, _)) in enumerate(PAPER.items()):
+    figure, axes = plt.subplots(2, len(TASKS), figsize=(10, 6), sharex=True, layout="constrained")
+    for column, task in enumerate(TASKS):
         limit = np.nan
         for preset, colour in zip(PRESETS, ("tab:blue", "tab:orange"), strict=True):
             for i, folder in enumerate(sorted((RESULTS / f"{task}-{preset}").iterdir())):
@@ -116,7 +121,7 @@ def curves() -> None:
                 limit = json.loads((folder / "summary.json").read_text())["cost_limit"]["speed"]
                 for row, key in enumerate(("return_mean", "discounted_cost_mean/speed")):
                     axes[row, column].plot(kept["samples"] / 1e6, kept[key], colour, alpha=0.8, lw=1.2, label=label)
-        axes[0, column].axhline(reward, color="grey", ls=":", label="the paper's reward")
+        axes[0, column].axhline(PAPER[f"{task}-v0"]["focops"].reward, color="grey", ls=":", label="the paper's reward")
         axes[1, column].axhline(limit, color="black", ls="--", label="limit")
         axes[0, column].set_title(task)
         axes[1, column].set_xlabel("samples (millions)")

@@ -5,7 +5,7 @@
 "floor" after the limits: the robot touches the floor only, never itself.
 
 Errors are of joint velocities after one control step from the same states with the same actions (states of episodes
-with random actions, MuJoCo in float64 on the CPU being the truth), relative to their deviation in each joint.
+with random actions, MuJoCo in float64 on the CPU being the truth), in standard deviations of each joint.
 """
 
 import argparse

@@ -3,6 +3,7 @@
 python benchmarks/startup.py
 """
 
+import argparse
 import os
 import resource
 import subprocess
@@ -29,6 +30,7 @@ def first_iteration(cache: Path, out: Path) -> tuple[float, float]:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     with tempfile.TemporaryDirectory() as folder:
         for label, goal in (("cold", 15), ("warm", 6)):
             seconds, memory = first_iteration(Path(folder) / "cache", Path(folder) / label)

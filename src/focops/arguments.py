@@ -18,7 +18,7 @@ from focops.runs.directory import RunDirectory, named
 from focops.runs.metrics import require_wandb
 
 NOT_FLAGS = ("limits", "cost_discounts", "network")
-"""Fields of an algorithm's Config that the constraints or Python fill."""
+"""Fields of an algorithm's Config that are not flags: set from the constraints, or from Python."""
 Numbers = tuple[float, ...]
 _COUNT = re.compile(r"(\d+)(?:\.(\d+))?(?:([kmg])|e\+?(\d{1,2}))?", re.IGNORECASE)
 _POWERS = {"k": 3, "m": 6, "g": 9}
@@ -63,7 +63,7 @@ class Options:
 
 @dataclass(frozen=True)
 class ResumeOptions:
-    """Go on with a run, or with all runs of a grid, from the last checkpoint.
+    """Resume a run, or all runs of a grid, from the last checkpoint.
 
     The algorithm's numbers can be changed from there on: --algo.policy-rate 1e-4 (`focops train --help` lists them).
     """
@@ -71,7 +71,7 @@ class ResumeOptions:
     run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
     """The directory that `focops train` made."""
     steps: Annotated[Count | None, tyro.conf.arg(metavar="N")] = None
-    """Samples to train for in all (250k, 1M, 1e6); as many as it was begun with if not given."""
+    """Total samples to train for (250k, 1M, 1e6); the run's own total if not given."""
     quiet: tyro.conf.FlagCreatePairsOff[bool] = False
     """Print one line at the end."""
     wandb: tyro.conf.FlagCreatePairsOff[bool] = False
@@ -91,13 +91,13 @@ class EvaluateOptions:
     episodes: Count = 100
     """Episodes in all, shared out evenly among the seeds."""
     seeds: str = "0"
-    """Seeds of the episodes, as 0..9 or 1,2,5; unseen in training whatever they are."""
+    """Seeds of the episodes, as 0..9 or 1,2,5; never used in training, whichever are chosen."""
     deterministic: tyro.conf.FlagCreatePairsOff[bool] = False
     """Take the mean (most likely) actions instead of sampling them."""
     protocol: Literal["paper"] | None = None
     """paper: the paper's generalisation test, 10 episodes on each of 10 seeds; overrides --episodes and --seeds."""
     confidence: float = 0.95
-    """Of the intervals, the bounds and the verdicts."""
+    """Confidence of the intervals, the bounds and the verdicts."""
     json: Annotated[Path | None, _hint("FILE", "(default: RUN/evaluation.json)")] = None
     """Where the result is written."""
     threads: int = 1
@@ -161,7 +161,7 @@ def parse(words: Sequence[str]) -> Options:
 
 
 def _require_values(words: Sequence[grid.Word]) -> None:
-    """Refuse what tyro would take for the default: a limit without numbers, a directory without a name."""
+    """Refuse values that tyro would read as the default: a limit without numbers, a directory without a name."""
     for flag in ("--cost-limit", "--cost-discount"):
         if grid.Word(flag, None) in words and all(word.owner != flag for word in words):
             raise UsageError(f"{flag} has no value; give one number for each cost, or leave it out for the task's own")
@@ -210,7 +210,7 @@ def _fields(config: Any) -> dict[str, Any]:
 
 @functools.cache  # tyro remembers types by identity: a grid's points must share them
 def _shown(kind: type) -> type:
-    """An algorithm's Config whose fields that are no flags are hidden."""
+    """An algorithm's Config with the fields hidden that are not flags."""
     hints = field_types(kind)
     hidden = {name: Annotated[hints[name], tyro.conf.Fixed, tyro.conf.Suppress] for name in NOT_FLAGS if name in hints}
     namespace = {"__annotations__": hints | hidden, "__no_type_check__": False, "__module__": kind.__module__}

@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UsageError as error:
         say("error:", str(error), "bold red")
         return FAILED if isinstance(error, RunError) else USAGE
-    except SystemExit as stop:  # tyro has printed its help or its complaint, or Rich's pipe is closed
+    except SystemExit as stop:  # tyro has printed its help or an error, or Rich's pipe is closed
         if isinstance(stop.__context__, BrokenPipeError):
             return 128 + signal.SIGPIPE
         return stop.code if isinstance(stop.code, int) else USAGE
@@ -58,8 +58,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         if error.filename is not None:  # not of standard output
             raise
-        sys.stdout = None  # or Python complains once more at its end
-        if isinstance(error, BrokenPipeError):  # `focops tasks | head`: who read has heard enough
+        sys.stdout = None  # or Python reports the closed pipe again at exit
+        if isinstance(error, BrokenPipeError):  # `focops tasks | head`: the reader has closed the pipe
             return 128 + signal.SIGPIPE
         say("error:", f"standard output cannot be written to: {error.strerror}", "bold red")
         return FAILED
@@ -149,7 +149,7 @@ def evaluate(words: list[str]) -> int:
         options.run, deterministic=options.deterministic, confidence=options.confidence, threads=options.threads, **how
     )
     file = options.json or options.run / "evaluation.json"
-    try:  # each is the result, if the other cannot be written
+    try:  # one may succeed where the other cannot be written
         result.save(file)
     finally:
         Console(highlight=False).print(evaluation_table(result))
@@ -165,7 +165,7 @@ def solve(words: list[str]) -> int:
 
 
 def tasks(words: list[str]) -> int:
-    """`focops tasks`: what can be trained without anything else."""
+    """`focops tasks`: the tasks that come with the library."""
     _no_arguments("tasks", words)
     from rich.console import Console
     from rich.table import Table
@@ -211,7 +211,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
 
 
 def _finish(summary: dict[str, Any], stopped: list[int], quiet: bool) -> int:
-    """Say what came out and what can be done next."""
+    """Print the result and the commands that can follow."""
     from rich.console import Console
 
     from focops.runs.progress import summary_text

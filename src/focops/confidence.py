@@ -23,18 +23,18 @@ import numpy as np
 from scipy.special import stdtrit
 
 LARGEST_UNSEEN_SHARE = 0.1
-"""Fewer episodes than would show a kind that has this share are too few."""
+"""There are too few episodes if a kind of episode with this share may not occur among them."""
 DOMINANT = 1 / 5
-"""Where one episode has a larger share of the variance, the skewness is not to be trusted."""
+"""If one episode has a larger share of the variance than this, the skewness is not reliable."""
 STRETCH = 10.0
-"""Unseen episodes are then taken to be so many times as far from the mean as the farthest."""
+"""Unseen episodes are then assumed to be this many times as far from the mean as the farthest seen."""
 MOST_EPISODES = 10**7
 EQUAL = 1e-6
 """Costs whose relative difference is smaller count as the same: rounding."""
 
 
 class Sample(NamedTuple):
-    """What the upper bound needs to know of values [..., n]; numbers or arrays [...]."""
+    """The statistics of values [..., n] that the upper bound needs; numbers or arrays [...]."""
 
     n: int
     mean: np.ndarray

@@ -1,4 +1,4 @@
-"""What a run is made of: one frozen dataclass that is the command line, the run directory's config.json and the API."""
+"""A run's configuration: one frozen dataclass that is the command line, the run directory's config.json and the API."""
 
 import dataclasses
 import importlib.util
@@ -21,10 +21,10 @@ DEFAULT_TASK = "HalfCheetahSpeed-v0"
 
 
 _FAST_FOCOPS = {"scale_free": 0.5, "value_units": 1.0, "std_units": 1.0}
-"""For tasks that we do not know: small problems whose optimum is known settle at it (tests/test_probes.py)."""
+"""For tasks that are not ours: small problems with a known optimum settle at it (tests/test_probes.py)."""
 _FAST_FOCOPS_CIRCLE = _FAST_FOCOPS | {"scale_free": 1.0}
 _FAST_FOCOPS_SPEED = _FAST_FOCOPS_CIRCLE | {"nu_lead": 2.0}
-"""For our tasks: more reward at the limit, by many seeds of each (results/gap.md); small problems would swing."""
+"""For our tasks: chosen by the reward at the limit over many seeds; on small problems they oscillate."""
 
 
 @dataclass(frozen=True)
@@ -61,16 +61,15 @@ class TrainConfig:
     threads: int = 1
     """Threads for the physics; results do not depend on it. 0: one per core."""
     self_contacts: int = tasks.SELF_CONTACTS
-    """mjx: contacts of a robot with itself that there is room for, beside all with the floor; ≥ 0. Those beyond it are
-    ignored, with a warning."""
+    """mjx: room for contacts of a robot with itself, beside all contacts with the floor; ≥ 0. Contacts that do not fit
+    are ignored, with a warning."""
     checkpoint_every: int = 50
     """Iterations between checkpoints; 0 for one at the end only."""
     exact: bool = False
     """Start new episodes after each checkpoint, so that resuming is exact also where an environment's state cannot be
     saved. Our tasks and Gymnasium's MuJoCo environments resume exactly without it."""
     env_timeout: float = 300.0
-    """Seconds that a step of environments that are not ours may take before the run ends: 0.001 to 1e9, or 0 to wait
-    for ever."""
+    """Seconds that a step of a Gymnasium environment may take before the run ends: 0.001 to 1e9, or 0 for no limit."""
     init_from: Path | None = None
     """A run whose networks and normaliser this one starts from."""
     out: Path | None = None
@@ -104,7 +103,7 @@ def default_config(
         config = dataclasses.replace(config, algo=algo, steps=10_000_000, batch_size=50_000, num_envs=40)
     config = dataclasses.replace(config, backend=backend)
     if preset == "fast":
-        if backend == "mjx":  # a step takes as long with many simulations as with few
+        if backend == "mjx":  # on an accelerator a step takes about as long with many simulations as with few
             config = dataclasses.replace(config, num_envs=1000 if circle else 64)
         algo = _replace_present(algo, nu_lead=5.0)
         if algorithm == "focops":
@@ -123,8 +122,8 @@ def _replace_present(algo: Any, **values: Any) -> Any:
 
 
 ENV_BYTES, SAMPLE_BYTES, WEIGHT_BYTES = 16 * 1024, 1024, 24
-"""What is reckoned for an environment, for a sample of the batch with its activations, and for a weight of the policy
-and of one critic with Adam's moments: of the right order, to refuse what this machine cannot hold before it tries."""
+"""Rough sizes of an environment, of a sample of the batch with its activations, and of a weight of the policy and of
+one critic with Adam's moments. They serve to refuse a run that does not fit into memory before it starts."""
 
 _POSITIVE = "a positive number"
 _NOT_NEGATIVE = "a number ≥ 0 (inf allowed)"
@@ -226,5 +225,5 @@ def _divisor(batch: int, near: int) -> int:
 
 
 def _memory() -> int:
-    """Bytes of memory that this machine has."""
+    """Bytes of memory of this machine."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

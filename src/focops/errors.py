@@ -1,4 +1,4 @@
-"""The exceptions for what a user can cause and mend."""
+"""Exceptions for errors that a user can cause and correct."""
 
 
 class UsageError(ValueError):
@@ -6,4 +6,4 @@ class UsageError(ValueError):
 
 
 class RunError(UsageError):
-    """A run that cannot go on: what failed, who caused it, and how to go on from the last good state."""
+    """A run that cannot continue. The message says what failed, why, and how to resume from the last good state."""

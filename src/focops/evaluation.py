@@ -1,8 +1,8 @@
-"""What a trained policy does on episodes that training never saw, with intervals and a verdict on each constraint.
+"""Evaluating a trained policy on unseen episodes, with intervals and a verdict on each constraint.
 
-Every seed's episodes are run one per environment, side by side, each to its end: an episode counts once, however short.
-Actions are those of training: sampled unless `deterministic`, and not clipped, as the environment sees to that itself.
-Observations are normalised by the statistics that the run ended with, which stay as they are.
+Each seed's episodes are run side by side, one per environment, each to its end. An episode counts once, however short.
+Actions are as in training: sampled unless `deterministic`, and not clipped, because the environment does that itself.
+Observations are normalised by the statistics at the end of training, which do not change.
 """
 
 import warnings
@@ -26,14 +26,14 @@ from focops.runs.files import write_json
 from focops.trainer import configure_jax
 
 UNSEEN = 0x6576616C << 32
-"""Added to a seed: resets then draw from streams that no training run has, whose seeds and numbers of environments are
-smaller."""
+"""Added to a seed, so that resets draw from streams that no training run uses: seeds and numbers of environments are
+smaller there."""
 PROTOCOLS: dict[str, dict[str, Any]] = {"paper": {"episodes": 100, "seeds": tuple(range(10))}}
 """paper: generalisation to 10 unseen seeds, 10 episodes each."""
 AT_ONCE = 128
 """Episodes of our tasks that are run side by side."""
 MAX_STEPS = 10_000
-"""An episode of an environment without a time limit is cut there."""
+"""Steps after which an episode is cut in an environment without a time limit."""
 RESAMPLES = 9999
 BOUNDS = {
     "student": "Student's t, corrected for skewness",
@@ -42,7 +42,7 @@ BOUNDS = {
     "identical": "no bound, as all episodes cost the same",
     "few": "no bound, as there are too few episodes",
 }
-"""What a verdict may rest on."""
+"""The bounds that a verdict may be based on."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class ConstraintResult:
-    """How a constraint fares: J_C ≤ limit?"""
+    """The result for one constraint: J_C ≤ limit?"""
 
     limit: float
     discount: float
@@ -65,7 +65,7 @@ class ConstraintResult:
     """J_C."""
     undiscounted_cost: Estimate
     share_above_limit: float
-    """Of the episodes, by their own discounted cost."""
+    """Share of the episodes whose own discounted cost is above the limit."""
     lower_bound: float | None
     upper_bound: float | None
     """One-sided confidence bounds on J_C (`focops.confidence`); None: these episodes give none."""
@@ -88,7 +88,7 @@ class Evaluation:
     task: str
     run: str
     iteration: int
-    """Of training, when the policy was saved."""
+    """Iteration of training at which the policy was saved."""
     episodes: int
     seeds: tuple[int, ...]
     deterministic: bool

@@ -1,4 +1,4 @@
-"""No silent NaN: one check inside the compiled update; when it fails, who produced the first bad number, and where."""
+"""No silent NaN: one check inside the compiled update. If it fails, the first bad number and its origin are named."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ _ORDER = (
     ("environment", "obs"), ("learner", "action"), ("environment", "reward"), ("environment", "cost"),
     ("environment", "next_obs"),
 )  # fmt: skip
-"""Who makes what, in the order in which a step makes it."""
+"""What produces each array, in the order of a step."""
 
 
 def all_finite(tree: Any) -> Bool[Array, ""]:
@@ -23,12 +23,12 @@ def all_finite(tree: Any) -> Bool[Array, ""]:
 
 
 def still_finite(new: Any, old: Any) -> Bool[Array, ""]:
-    """Whether every number is finite, or an infinity that stood there before (as "no time limit" does)."""
+    """Whether every number is finite, or an infinity that was there before (such as "no time limit")."""
     return jnp.all(jnp.stack(jax.tree.leaves(jax.tree.map(lambda x, y: jnp.all(jnp.isfinite(x) | (x == y)), new, old))))
 
 
 def require_finite(array: np.ndarray, name: str, before: Any = 0.0) -> None:
-    """Refuse a file's numbers that are not finite, but for infinities that stood there `before`."""
+    """Refuse a file with numbers that are not finite, except infinities that `before` has in the same place."""
     bad = np.argwhere(~(np.isfinite(array) | (array == before)))
     if len(bad):
         index = tuple(map(int, bad[0]))
@@ -39,7 +39,7 @@ def require_finite(array: np.ndarray, name: str, before: Any = 0.0) -> None:
 
 
 def first_fault(rollout: Rollout, old: Any, new: Any) -> str:
-    """What is wrong where these say that something is: `new` (state, stats) is what the iteration made of `old`."""
+    """Names the first number that is not finite; `new` (state, stats) is the iteration's result from `old`."""
     found = []
     for order, (who, name) in enumerate(_ORDER):
         array = np.asarray(getattr(rollout, name))

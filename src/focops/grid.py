@@ -16,7 +16,7 @@ LISTS = ("--cost-limit", "--cost-discount", "--algo.hidden")
 """Flags with any number of values, all numbers."""
 SEEDS = ("--seed", "--seeds")
 MOST = 10_000
-"""Runs of a grid, or seeds, that can be given at once."""
+"""Largest number of runs or seeds of a grid."""
 NEVER_VARIES = ("--out", "--jobs", "--from")
 TASK = "TASK"
 _NUMBERS = re.compile(r"[\d.,eE+-]+|inf")
@@ -38,7 +38,7 @@ class Point(NamedTuple):
 
 
 def split(words: Sequence[str]) -> list[Word]:
-    """Tell flags, their values and the task apart. `--flag=value` is `--flag value`; `_` in a flag is `-`."""
+    """Separate flags, their values and the task. `--flag=value` is `--flag value`; `_` in a flag is `-`."""
     found: list[Word] = []
     flag, wants_more = None, False
     for word in words:

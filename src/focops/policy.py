@@ -1,4 +1,4 @@
-"""A trained policy on its own: saved by the trainer, loaded and asked for actions without it."""
+"""A trained policy: saved by the trainer, loaded and used without it."""
 
 import math
 import reprlib
@@ -65,7 +65,7 @@ class Policy:
         return np.asarray(self._act(key, obs, deterministic))
 
     def seed(self, seed: int) -> None:
-        """Make the sampled actions that follow repeatable."""
+        """Make the following sampled actions repeatable."""
         self._key = jax.random.key(seed)
 
 
@@ -79,7 +79,7 @@ def save_policy(
     iteration: int,
     run: Identity | None = None,
 ) -> None:
-    """Write what `load` needs, as one file. `hidden` is None for a network of the user's own; `run` is whose it is."""
+    """Write what `load` needs as one file. `hidden` is None for a user's own network; `run` identifies the run."""
     arrays = {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in _leaves(params, stats)}
     bounds = spec.action_low, spec.action_high
     values = (task, iteration, spec.obs_size, spec.action_size, spec.discrete, *bounds, hidden)
@@ -125,7 +125,7 @@ def load(path: Path | str, network: Network | None = None) -> Policy:
 
 
 def _require_own(directory: RunDirectory, file: Path, found: Any) -> None:
-    """Refuse a policy that lies in another run's directory."""
+    """Refuse a policy that belongs to another run than the directory it is in."""
     if file.parent == directory.policy and directory.config_file.is_file():
         other = difference(found, directory.identity)
         if other:
@@ -136,8 +136,7 @@ def _require_own(directory: RunDirectory, file: Path, found: Any) -> None:
 
 
 def _described(meta: Any, file: Path, arrays: checkpoint.Arrays) -> dict[str, Any]:
-    """A policy's description with every value of the kind it should be, and no size beyond what the arrays hold: the
-    file may be anybody's."""
+    """A policy's description, with types and sizes checked against the arrays: the file may come from anywhere."""
     described = meta.get("policy") if isinstance(meta, dict) else None
     if not isinstance(described, dict) or described.keys() != set(_DESCRIBED):
         raise UsageError(f"{file} is not a focops policy")

@@ -1,4 +1,4 @@
-"""Collecting on the host: T steps of E environments under one policy, and the book of finished episodes."""
+"""Collecting on the host: T steps of E environments under one policy, and statistics of the episodes."""
 
 from collections import deque
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from focops.core.spec import Spec
 from focops.core.types import Params, Rollout, VectorEnv
 
 RECENT = 100
-"""Episodes that the reported means are over, as in the paper."""
+"""Number of latest episodes that the reported means are over, as in the paper."""
 
 
 def actor(network: Network) -> Callable[..., Any]:
@@ -34,7 +34,7 @@ def actor(network: Network) -> Callable[..., Any]:
 
 
 class Collector:
-    """Fills the same buffers with batch after batch."""
+    """Collects batches into buffers that it reuses."""
 
     def __init__(self, env: VectorEnv, network: Network, steps: int, fresh_episodes: bool):
         spec, num = env.spec, env.num_envs
@@ -45,7 +45,7 @@ class Collector:
         self._noise = jax.jit(lambda key: policy.noise(key, spec, (steps, num)))
         shape = (steps, num)
         self.collected = 0
-        """Steps of `batch` that are of the batch now being collected, or collected last."""
+        """Steps of `batch` that belong to the batch being collected, or collected last."""
         numbers: dict[str, Any] = dict(
             obs=np.zeros((*shape, spec.obs_size), np.float32),
             raw_obs=np.zeros((*shape, spec.obs_size), np.float32),
@@ -86,7 +86,7 @@ def normalised(rollout: Rollout) -> Rollout:
     """Raw `next_obs` normalised: as seen one step later, or by `stats` where the episode or the batch ends there.
 
     J_C sums γ·V(next_obs) − V(obs of the next step), which must vanish for one and the same state. Normalised at two
-    moments it would not, and what is left over an episode counts as cost where V is large beside it."""
+    moments it does not, and the remainders add up over an episode to a false cost, where V is large beside J_C."""
     last = normalize.apply(rollout.stats, jnp.asarray(rollout.next_obs))
     later = jnp.concatenate([jnp.asarray(rollout.obs)[1:], last[-1:]])
     ended = rollout.terminated | rollout.truncated
@@ -100,17 +100,17 @@ class EpisodeBook:
         self._discounts = np.array([c.discount for c in spec.constraints])
         m = len(spec.constraints)
         self._running = np.zeros((num_envs, 1 + 2 * m))
-        """Of each environment's current episode so far: reward, m discounted costs, m undiscounted costs."""
+        """Partial sums of each environment's current episode: reward, m discounted costs, m undiscounted costs."""
         self.recent: deque[np.ndarray] = deque(maxlen=RECENT)
         """(length, reward, m discounted costs, m undiscounted costs) of each."""
         self.finished = 0
 
     def restart(self, which: np.ndarray | slice = slice(None)) -> None:
-        """Those environments start a new episode."""
+        """Note that those environments start a new episode."""
         self._running[which] = 0
 
     def add(self, rollout: Rollout) -> None:
-        """Enter a batch [T, E]."""
+        """Add a batch [T, E]."""
         discounted = self._discounts ** rollout.age[..., None] * rollout.cost
         paid = np.concatenate([rollout.reward[..., None], discounted, rollout.cost], -1, dtype=np.float64)
         total = self._running + np.cumsum(paid, 0)

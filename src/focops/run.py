@@ -1,4 +1,4 @@
-"""Begin runs, or go on with some, each in its directory: `train` and `resume` for Python, the rest for commands."""
+"""Start or resume runs, each in its directory: `train` and `resume` for Python, the rest for commands."""
 
 import contextlib
 import dataclasses
@@ -78,8 +78,8 @@ def run_all(
     wandb: bool = False,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> list[Run | RunError]:
-    """Train new runs as one program (a single one on the CPU), each into its directory. Of a run that fails the error
-    comes back, and the others go on."""
+    """Train new runs as one program (a single one on the CPU), each into its directory. For a run that fails its error
+    is returned, and the others continue."""
     for config in configs:
         if config.out is not None:
             RunDirectory(config.out).require_free()
@@ -109,7 +109,7 @@ def resume(
     network: Network | None = None,
     changes: Mapping[str, Any] | None = None,
 ) -> Run:
-    """Go on with a run from its newest good checkpoint (from the start if it has none yet).
+    """Resume a run from its newest good checkpoint (from the start if it has none yet).
 
     `steps` is a new total; learning rates are then annealed over that total, so those of a finished run rise again.
     `changes` are new values for the algorithm's numbers: focops.resume("cheetah", changes={"policy_rate": 1e-4}).

@@ -31,20 +31,20 @@ _NETWORKS = re.compile(r"learner\[0\](\.policy|\.critics\.params|\.critics\.unit
 
 
 def configure_jax() -> None:
-    """What a host-side loop wants of JAX: calls that run at once in this thread (a hand-over to another one costs more
-    than acting does), and compiled programs kept for the next run."""
+    """Settings of JAX for a loop on the host: calls run at once in this thread (passing them to another costs more than
+    acting), and compiled programs are cached for the next run."""
     jax.config.update("jax_cpu_enable_async_dispatch", False)
     if not jax.config.jax_compilation_cache_dir:
         try:
             cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "focops" / "jax"
-        except RuntimeError:  # no HOME, and a user that the system does not know, as in a container
+        except RuntimeError:  # no HOME, and a user without an entry in the password database, as in a container
             return
         jax.config.update("jax_compilation_cache_dir", str(cache))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
 
 class Trainer:
-    """A run in memory. `iterate` is one batch and one update; everything that makes the next one is in `arrays`."""
+    """A run in memory. `iterate` is one batch and one update; all that determines the next one is in `arrays`."""
 
     def __init__(self, config: TrainConfig, env: VectorEnv | None = None):
         validate(config)
@@ -115,7 +115,7 @@ class Trainer:
         self._rest()
 
     def _rest(self) -> None:
-        """Note what the environments are between two iterations: one that fails leaves them somewhere in between."""
+        """Store the environments' state between two iterations: a failing one leaves them in the middle of a batch."""
         env = {f"env/{k}": v for k, v in self.env.state().items()}
         self._resting = env | {f"episodes/{k}": v for k, v in self.collector.episodes.state().items()}
 
@@ -137,12 +137,12 @@ class Trainer:
         return self.collector.episodes.means()
 
     def arrays(self) -> Arrays:
-        """Everything the run is after its last good iteration, as named arrays."""
+        """The complete state of the run after its last good iteration, as named arrays."""
         resting = {k: np.asarray(v) for k, v in self._resting.items()}
         return {**named((self.state, self.stats)), **resting, "iteration": np.array(self.iteration)}
 
     def restore(self, arrays: Arrays | Sequence[Arrays]) -> None:
-        """Go on from `arrays`."""
+        """Resume from `arrays`."""
         if not isinstance(arrays, dict):
             (arrays,) = arrays
         part = lambda prefix: {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
@@ -152,29 +152,29 @@ class Trainer:
             self.collector.episodes.restore(part("episodes/"))
         except KeyError as missing:
             raise UsageError(f"the checkpoint does not fit this run's environments: it has no {missing}") from None
-        self.collector.episodes.restart(self.env.age == 0)  # episodes that could not be gone on with
+        self.collector.episodes.restart(self.env.age == 0)  # episodes that could not be resumed
         self.iteration = int(arrays["iteration"])
         self._rest()
 
     def start_from(self, arrays: Arrays, source: str) -> None:
-        """Take over the networks and the normaliser of another run's `arrays`, and nothing else."""
+        """Copy the networks and the normaliser from another run's `arrays`, and nothing else."""
         self.state, self.stats = take_over((self.state, self.stats), arrays, source, self.config.task)
 
     def evidence(self) -> Arrays:
-        """What a failed iteration leaves to look at: the last good state, the batch, and the state it rejected."""
+        """The evidence of a failed iteration: the last good state, the batch, and the rejected state."""
         batch = {f"rollout/{k}": np.asarray(v) for k, v in self.collector.batch._asdict().items() if k != "stats"}
         rejected = {} if self._rejected is None else named(self._rejected, "rejected")
         return {**self.arrays(), **batch, **rejected, "rollout/steps": np.array(self.collector.collected)}
 
     def save_policy(self, folder: Path, run: Identity) -> None:
-        """Write the policy on its own, for `focops.load`."""
+        """Write the policy to a file for `focops.load`."""
         save_policy_of(
             folder, run, self.state.policy, self.stats, self.config, self.spec, self.algo_config, self.iteration
         )
 
 
 def key_of(seed: int) -> Any:
-    """A run's random key. JAX looks at the low 32 bits alone."""
+    """A run's random key. JAX itself uses only the low 32 bits of a seed."""
     key = jax.random.key(seed & 0xFFFFFFFF)
     return jax.random.fold_in(key, seed >> 32) if seed >> 32 else key
 
@@ -208,7 +208,7 @@ def report(
     diverged: int,
     info: Any,
 ) -> Record:
-    """An iteration as a flat record; `means` are over the latest episodes, of which `finished` have been in all."""
+    """An iteration as a flat record; `means` are over the latest episodes, `finished` is the number of all so far."""
     names = [c.name for c in spec.constraints]
     m = len(names)
     record: Record = {
@@ -238,7 +238,7 @@ def report(
 
 def take_over(learner: Any, arrays: Arrays, source: str, task: str) -> Any:
     """`learner` (state, statistics) with the networks and the normaliser of another run's `arrays`, and nothing else of
-    it; critics that one of the two does not have stay."""
+    it; critics that the other run does not have are left as they are."""
     mine = named(learner)
     taken = {k: v for k, v in arrays.items() if k in mine and _NETWORKS.match(k)}
     for name, value in mine.items():
@@ -255,7 +255,7 @@ def take_over(learner: Any, arrays: Arrays, source: str, task: str) -> Any:
 def save_policy_of(
     folder: Path, run: Identity, params: Any, stats: Any, config: TrainConfig, spec: Spec, algo: Any, iteration: int
 ) -> None:
-    """Write a run's policy on its own, for `focops.load`."""
+    """Write a run's policy to a file for `focops.load`."""
     hidden = algo.hidden if algo.network is None else None
     save_policy(folder, params, stats, spec, hidden, config.task, iteration, run)
 

@@ -30,7 +30,7 @@ CARD = Card("first", "PID on J_C − b", "none proved", "Stooke et al. 2020")
 @pytree_config
 class Config(first_order.Config):
     """Defaults: PPO's of Table 3 of the FOCOPS paper. The publication's gains fit undiscounted costs of other tasks;
-    here K_I is that table's rate of ν, and K_P ten times as much: a violation weighs at once as after ten updates."""
+    here K_I is that table's rate of ν, and K_P is ten times K_I: a violation counts at once as in ten updates."""
 
     clip: float = 0.2
     """ε: how far from 1 the ratio of probabilities still counts. In (0, 1)."""

@@ -14,8 +14,8 @@ and, since there is one per state, averages over the batch's states: b_iᵀ(θ �
 an episode is  J_C + worth·∇E[ratio·Â_C]ᵀ(θ − θ_k) ≤ d_0. This file does it once per update:
 
 1. direction and step of the reward: K epochs of PPO;
-2. projection: the nearest θ that meets the linearised Lyapunov constraints. From an unsafe baseline no more is asked
-   than a step of the reward's own length can bring (the publication's safeguard is a step on the constraint alone);
+2. projection: the nearest θ that meets the linearised Lyapunov constraints. From an unsafe baseline the constraints
+   ask for no more than a step as long as the reward's can achieve (the publication steps on the constraint alone);
 3. shortened until the mean KL from the baseline is within δ, where the linearisation may be trusted.
 
 No multiplier. Not here: the publication's a-projection, which needs Q_L(s, a) and changes how the policy acts.

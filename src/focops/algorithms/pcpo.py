@@ -12,7 +12,7 @@
 
 No multiplier; the direction is the reward's natural gradient, then the shortest way back to where the linearised
 constraints hold; the step is TRPO's. Projecting from an infeasible policy, or in the L2 metric, may lead out of the
-trust region, where nothing of the model holds: such a step is cut to δ, and all steps are shortened as CPO's are.
+trust region, where the linear model does not hold: such a step is cut to δ, and all steps are shortened as in CPO.
 """
 
 from typing import Literal

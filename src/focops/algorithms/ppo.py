@@ -7,7 +7,7 @@
 | advantage   | Â       | GAE, standardised over the batch                                   |
 
 No multiplier; the policy climbs the clipped surrogate; the step is K epochs of minibatches. Costs are estimated and
-their critics trained all the same, so that a run reports what its freedom costs.
+their critics trained all the same, so that a run reports what ignoring the constraint costs.
 """
 
 from jaxtyping import Array, Float, Key

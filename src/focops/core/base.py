@@ -1,4 +1,4 @@
-"""What every algorithm's Config has, and the network that it asks for."""
+"""The fields that every algorithm's Config has, and the network they describe."""
 
 from typing import Literal
 

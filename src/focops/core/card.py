@@ -1,4 +1,4 @@
-"""What `focops algos` says of an algorithm."""
+"""The description of an algorithm that `focops algos` prints."""
 
 from typing import Literal, NamedTuple
 
@@ -8,5 +8,5 @@ class Card(NamedTuple):
     """Derivatives of the policy that its step uses."""
     multiplier: str
     guarantee: str
-    """What holds of the constraints, and on what condition."""
+    """What the algorithm guarantees about the constraints, and under which condition."""
     reference: str

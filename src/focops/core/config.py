@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def static(default: Any) -> Any:
-    """A field that shapes the program: changing it compiles anew."""
+    """A field that shapes the program: changing it recompiles."""
     return dataclasses.field(default=default, metadata={"static": True})
 
 

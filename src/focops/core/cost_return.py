@@ -1,4 +1,4 @@
-"""J_C: what an episode of the current policy costs, estimated afresh from every batch, whatever episodes do in it.
+"""J_C, the expected cost of an episode of the current policy, from every batch, whether or not episodes end in it.
 
 For any function V (here the cost critic) and any episode of length L, telescoping gives
 
@@ -49,7 +49,7 @@ RATIO_BIAS = 0.75
 its environment from passing the age again, which makes that share too small by up to one pass in all (inverse sampling;
 Haldane 1945), and by none if passes are many in every batch."""
 ENDS_COUNT = 1 / 16
-"""What a pass that ends counts beside a survivor in END_MEMORY: an age that nobody survives must forget, too."""
+"""Weight in END_MEMORY of a pass that ends, relative to a survivor: an age that none survives must forget, too."""
 EXACT_AGES = 4096
 """Ages whose ends are counted one by one; older ones share bins."""
 _OLDEST = 2**24
@@ -151,7 +151,7 @@ def estimate(
 
     delta, weight = jax.vmap(one_delta)(jnp.moveaxis(rollout.cost, -1, 0), value, next_value, discount)
     samples = jnp.ones_like(rollout.reward)
-    # the time limit itself is no chance of ending: `life_table` knows it
+    # an end at the time limit is not random: `life_table` adds it
     passes, ends = per_age(samples), per_age(over & (rollout.age + 1 < state.time_limit))
     in_bin = per_bin(samples)
     keep_delta = jnp.exp(-in_bin / np.diff(BINS) / DELTA_MEMORY)
@@ -185,7 +185,7 @@ def mean_start_value(
 
 
 def episode_over(rollout: Rollout) -> Bool[Array, "T E"]:
-    """Whether the sample is the last of a whole episode: its environment ended it, we did not cut it."""
+    """Whether the sample is the last of a whole episode: ended by its environment, not cut by us."""
     return rollout.terminated | (rollout.truncated & ~rollout.cut)
 
 
@@ -230,5 +230,5 @@ def of_finished_episodes(rollout: Rollout, discount: Float[Array, "m"]) -> tuple
 
 
 def _ratio(numerator: Float[Array, "*n"], denominator: Float[Array, "*n"]) -> Float[Array, "*n"]:
-    """numerator / denominator, 0 where there is nothing."""
+    """numerator / denominator; 0 where the denominator is 0."""
     return jnp.where(denominator > 0, numerator / jnp.where(denominator > 0, denominator, 1.0), 0.0)

@@ -18,7 +18,7 @@ class DiagonalGaussian(NamedTuple):
 
     @staticmethod
     def noise(key: Key[Array, ""], shape: tuple[int, ...], action_size: int) -> Float[Array, "*batch A"]:
-        """What `sample` needs, for a whole rollout at once."""
+        """The random numbers that `sample` needs, for a whole rollout at once."""
         return jax.random.normal(key, (*shape, action_size))
 
     def sample(self, noise: Float[Array, "*batch A"]) -> Float[Array, "*batch A"]:

@@ -28,7 +28,7 @@ class Batch(NamedTuple):
 
 
 class CostEstimate(NamedTuple):
-    """Where the policy stands with its constraints, and how far a step moves it."""
+    """The costs of the current policy, and how a step of the policy changes them."""
 
     cost_return: Float[Array, "m"]
     """J_C(π_k)."""

@@ -39,7 +39,7 @@ class State(NamedTuple):
     nu: Float[Array, "m"]
     """Multipliers; zeros where the algorithm has none."""
     memory: Any = ()
-    """What else the algorithm's own rule remembers."""
+    """Further state of the algorithm's own rule."""
 
 
 class Info(NamedTuple):

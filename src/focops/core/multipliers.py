@@ -28,14 +28,14 @@ def lead(
     """The multiplier that the policy's step uses: where ν would be after `updates` more steps at today's violation,
     clip(ν + updates·α(J_C − b), 0, ν_max).
 
-    ν sums up violations and the policy sums up ν's pressure: two integrators in a loop swing for ever. A term in
-    proportion to the violation itself is what damps them (Stooke 2020). 0 updates: the paper's algorithm.
+    ν is the sum of violations and the policy sums the effect of ν: two integrators in a loop, which oscillate. A term
+    proportional to the violation itself damps them (Stooke 2020). 0 updates: the paper's algorithm.
     """
     return jnp.clip(nu - updates * rate * (limit - cost_return), 0.0, nu_max)
 
 
 class PID(NamedTuple):
-    """What the controller remembers: I, and J_C of the update before (∞ before the first)."""
+    """State of the controller: I, and J_C of the previous update (∞ before the first)."""
 
     integral: Float[Array, "m"]
     previous: Float[Array, "m"]

@@ -23,7 +23,7 @@ class CategoricalParams(NamedTuple):
 
 PolicyParams = GaussianParams | CategoricalParams
 NO_BOUND = 1e3
-"""Wider than this, an action's range says nothing about its scale."""
+"""A range wider than this does not indicate the scale of an action."""
 
 
 def init(
@@ -41,7 +41,7 @@ def init(
 
 
 def half_range(spec: Spec) -> Float[np.ndarray, "A"]:
-    """Half of what each continuous action ranges over; 1 where that is nothing, or everything."""
+    """Half the range of each continuous action; 1 where the range is empty or unbounded."""
     if spec.action_low is None or spec.action_high is None:
         return np.ones(spec.action_size)
     half = (np.array(spec.action_high, np.float64) - np.array(spec.action_low, np.float64)) / 2

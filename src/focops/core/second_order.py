@@ -116,8 +116,8 @@ def finish(
     cost_return: Float[Array, "m"],
     config: Config,
 ) -> tuple[State, Info]:
-    """Take the longest part of `step` that is within the trust region and where `agree` says that the surrogates keep
-    what was promised; then fit the critics."""
+    """Take the longest part of `step` that is within the trust region and that `agree` accepts by the surrogates; then
+    fit the critics."""
 
     def check(x):
         kl = near.kl(x)

@@ -1,4 +1,4 @@
-"""Constraints, and what an algorithm must know of an environment. (No JAX here: `import focops` needs them.)"""
+"""Constraints, and what an algorithm must know about an environment. (No JAX here: `import focops` needs them.)"""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ class Constraint:
 
 @dataclass(frozen=True)
 class Spec:
-    """What an algorithm must know of an environment."""
+    """What an algorithm must know about an environment."""
 
     obs_size: int
     action_size: int

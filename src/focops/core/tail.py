@@ -1,11 +1,11 @@
-"""The tail of episodes' costs: what CVaR needs to know of episodes that are longer than a batch.
+"""The tail of episodes' costs: what CVaR needs where episodes are longer than a batch.
 
 For an episode with discounted cost J = Σ γ^t c_t, let P_t be what it has paid before step t. In expectation it will
 cost P_t + γ^t V_C(s_t) in all, so
 
     W_t = (P_t + γ^t V_C(s_t) − v)₊        stands for        E[(J − v)₊ | s_t, P_t, t],
 
-the value function of the state augmented by what has been paid; exactly so where the rest of the episode is certain.
+the value function of the state augmented by what has been paid; exact where the rest of the episode is certain.
 Its differences along an episode are γ^t·δ_t, the cost critic's own, where P_t + γ^t V_C(s_t) ≥ v, and 0 elsewhere: the
 advantage of the tail is the cost's advantage, in the episodes that are bound for the tail.
 """
@@ -24,7 +24,7 @@ NUM_EPISODES = 128
 
 
 class Memory(NamedTuple):
-    """What running episodes have paid, and what the latest whole ones cost."""
+    """The costs so far of the running episodes, and the total costs of the latest whole ones."""
 
     paid: Float[Array, "R m"]
     """By environment; rows beyond their number are not used."""

@@ -20,7 +20,7 @@ from focops.core.distributions import Distribution
 
 MAX_CONSTRAINTS = 10
 _TINY = 1e-6
-"""What float32 cannot tell from nothing beside 1."""
+"""Relative size below which a float32 number is lost in rounding."""
 
 
 def fisher_product(
@@ -104,7 +104,7 @@ def solve(
 
 def project(s: Float[Array, "m m"], c: Float[Array, "m"]) -> Float[Array, "m"]:
     """w ≥ 0 such that x − L⁻¹B w is the point nearest to x, in L's metric, with all constraints met: S = BᵀL⁻¹B and
-    c their values at x. Where no point meets them all, the least squares of what is left (in units of their slopes)."""
+    c their values at x. Where no point meets them all, the least-squares violation (in units of their slopes)."""
     unit = _unit(s)
     return _nearest(s / jnp.outer(unit, unit), c / unit) / unit
 
@@ -127,7 +127,7 @@ def _active_sets(m: int) -> Float[Array, "K m"]:
 
 
 def _unit(s: Float[Array, "m m"]) -> Float[Array, "m"]:
-    """The slope of each constraint per unit of length; 1 for a constraint that nothing changes."""
+    """The slope of each constraint per unit of length; 1 for a constraint whose gradient is 0."""
     slope = jnp.sqrt(jnp.diag(s))
     return jnp.where(slope > 0, slope, 1.0)
 
@@ -146,7 +146,7 @@ def backtrack(
 ) -> tuple[Float[Array, "P"], Float[Array, ""], Float[Array, ""]]:
     """The longest of step·shrink^j, j < iterations, that is accepted, its share of the step, and its KL; zeros if none.
 
-    `check` says of a displacement whether it is accepted, and its KL.
+    `check` returns whether a displacement is accepted, and its KL.
     """
 
     def rejected(carry):

@@ -1,4 +1,4 @@
-"""The few types that every part speaks: transitions, batches of them, environments in step."""
+"""The types that all parts share: transitions, batches of them, vectorised environments."""
 
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -10,15 +10,15 @@ from focops.core.spec import Spec
 
 
 class Step(NamedTuple):
-    """What E environments answer to E actions. `next_obs` is the true successor, also where the episode ends there."""
+    """What E environments return for E actions. `next_obs` is the true successor, also where the episode ends."""
 
     reward: Float[np.ndarray, "E"]
     cost: Float[np.ndarray, "E m"]
     terminated: Bool[np.ndarray, "E"]
     truncated: Bool[np.ndarray, "E"]
     cut: Bool[np.ndarray, "E"]
-    """Truncated by us (staggering, an unstable simulation), not by the environment: what the whole episode would have
-    cost is not known."""
+    """Truncated by us (staggering, an unstable simulation), not by the environment: the cost of the whole episode is
+    unknown."""
     next_obs: Float[np.ndarray, "E O"]
 
 
@@ -28,7 +28,7 @@ class Rollout(NamedTuple):
     obs: Float[Array, "T E O"]
     """Normalised, as the policy saw it."""
     raw_obs: Float[Array, "T E O"]
-    """Before that."""
+    """The observation before normalisation."""
     action: Float[Array, "T E A"] | Int[Array, "T E"]
     reward: Float[Array, "T E"]
     cost: Float[Array, "T E m"]
@@ -37,18 +37,18 @@ class Rollout(NamedTuple):
     cut: Bool[Array, "T E"]
     """Truncated by us, not by the environment."""
     next_obs: Float[Array, "T E O"]
-    """Normalised true successor: the `obs` of a step later where the episode goes on."""
+    """Normalised true successor: the `obs` one step later, unless the episode ends."""
     age: Int[Array, "T E"]
     """Steps since the start of the sample's episode; 0 for its first sample."""
     stats: normalize.RunningStats
-    """What observations are normalised by at the end of the batch."""
+    """The statistics that normalise observations at the end of the batch."""
     progress: Float[Array, ""]
     """Share of the training budget spent before this batch, in [0, 1)."""
 
 
 @runtime_checkable
 class VectorEnv(Protocol):
-    """E environments in step, on the host. Episodes restart within the step that ends them."""
+    """E environments stepped together, on the host. Episodes restart within the step that ends them."""
 
     spec: Spec
     num_envs: int
@@ -60,7 +60,7 @@ class VectorEnv(Protocol):
     """How many episodes a non-finite simulation has ended so far."""
 
     def reset(self, seed: int) -> None:
-        """Start everything from a seed: same seed, same episodes."""
+        """Start all environments from a seed; the same seed gives the same episodes."""
         ...
 
     def restart(self) -> None:
@@ -70,7 +70,7 @@ class VectorEnv(Protocol):
     def step(self, action: np.ndarray) -> Step: ...
 
     def state(self) -> dict[str, np.ndarray]:
-        """Everything that `restore` needs to go on exactly, as named arrays."""
+        """Everything that `restore` needs to resume exactly, as named arrays."""
         ...
 
     def restore(self, state: dict[str, np.ndarray]) -> None: ...

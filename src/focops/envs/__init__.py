@@ -1,4 +1,4 @@
-"""Environments: our tasks on MuJoCo, and anybody's Gymnasium environment, behind one `VectorEnv`."""
+"""Environments: our tasks on MuJoCo, and any Gymnasium environment, behind one `VectorEnv`."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -33,7 +33,7 @@ def make(
         discounts: one per cost (gamma_C); by default the task's, or 0.99.
         threads: of our tasks' physics; it does not change results. Other environments run in the caller's thread.
         stagger: cut the first episodes, so that later ones do not all end together.
-        timeout: seconds that a step of somebody else's environments may take; 0 for no limit.
+        timeout: seconds that a step of Gymnasium environments may take; 0 for no limit.
     """
     if num_envs < 1:
         raise UsageError(f"the number of environments is {num_envs}: it must be at least 1")

@@ -1,4 +1,4 @@
-"""A limit on how long somebody else's code may take."""
+"""A time limit for code that is not ours."""
 
 import os
 import signal
@@ -11,16 +11,16 @@ from focops.errors import RunError
 from focops.runs.signals import say
 
 REPEAT_SECONDS = 1.0
-"""Between two attempts to interrupt code that swallows what is raised in it."""
+"""Seconds between two attempts to interrupt code that catches what is raised in it."""
 ATTEMPTS = 5
-"""After so many the process is ended."""
+"""Attempts after which the process is ended."""
 _last_actions: list[Callable[[RunError], RunError]] = []
 
 
 @contextmanager
 def before_giving_up(action: Callable[[RunError], RunError]) -> Iterator[None]:
-    """Within it, `action` is called before the process is ended for code that nothing interrupts: it saves what there
-    is, and returns the error to show."""
+    """A context in which `action` is called before the process is ended because its code cannot be interrupted. It
+    saves the last good state and returns the error to show."""
     _last_actions.append(action)
     try:
         yield
@@ -29,14 +29,14 @@ def before_giving_up(action: Callable[[RunError], RunError]) -> Iterator[None]:
 
 
 class _Expired(BaseException):
-    """Not an Exception: code that catches all of those must not swallow it."""
+    """Not an Exception, so that `except Exception` does not catch it."""
 
 
 class Deadline:
     """A context that RunError(`message()`) ends after `seconds`; 0 for none. Costs about 3 µs.
 
-    It works in the main thread alone, where Python handles signals, and interrupts sleeping, waiting and Python code;
-    compiled code that never returns to Python is beyond it. Code that swallows every interruption ends the process.
+    It works only in the main thread, where Python handles signals. It interrupts sleeping, waiting and Python code, but
+    not compiled code that never returns to Python. Code that catches every interruption ends the process.
     """
 
     def __init__(self, seconds: float, message: Callable[[], str]) -> None:
@@ -48,7 +48,7 @@ class Deadline:
         self._attempts = 0
         if self._armed:
             self._previous = signal.signal(signal.SIGALRM, self._expire)
-            signal.setitimer(signal.ITIMER_REAL, self._seconds, REPEAT_SECONDS)  # again, if it was swallowed
+            signal.setitimer(signal.ITIMER_REAL, self._seconds, REPEAT_SECONDS)  # again, if it was caught
 
     def __exit__(self, kind: type | None, *_: object) -> None:
         self._inside = False
@@ -73,7 +73,7 @@ class Deadline:
         try:
             for action in list(_last_actions):
                 error = action(error)
-        except BaseException as problem:  # it would be swallowed as well
+        except BaseException as problem:  # it would be caught as well
             error = RunError(f"{error}; {problem}")
         say("error:", str(error), "bold red")
         os._exit(1)

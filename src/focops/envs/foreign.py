@@ -1,4 +1,4 @@
-"""Opening anybody's Gymnasium environment: by its id, with costs in info, and its actions as a policy gives them."""
+"""Opening any Gymnasium environment by its id, with costs in `info`, and converting the policy's actions to its own."""
 
 import copy
 import difflib

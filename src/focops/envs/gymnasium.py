@@ -1,9 +1,9 @@
-"""Anybody's Gymnasium environment as a `VectorEnv`.
+"""Any Gymnasium environment as a `VectorEnv`.
 
 The cost is `info["cost"]`, a number or a vector, or the third of six things that `step` returns. Episode k of
-environment i is reset with a seed that depends on (seed, i, k) alone, so a saved run goes on by replaying the actions
-of the running episodes: exact for every environment that is a function of its seed and its actions. Where it is not,
-or an episode is longer than REPLAYED steps, that environment begins a new episode instead, and a warning says so.
+environment i is reset with a seed that depends only on (seed, i, k), so a saved run is resumed by replaying the actions
+of the running episodes. This is exact for every environment that is a function of its seed and its actions. If it is
+not, or an episode is longer than REPLAYED steps, that environment begins a new episode instead, with a warning.
 """
 
 import logging
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 NEVER = np.iinfo(np.int32).max
 REPLAYED = 10_000
-"""Actions that are kept of an episode."""
+"""Actions of an episode that are stored for replaying."""
 
 
 class GymnasiumVector:
@@ -138,8 +138,8 @@ class GymnasiumVector:
         return Step(reward, cost, terminated, truncated, cut, next_obs)
 
     def _learn_limit(self, own: np.ndarray, lengths: np.ndarray) -> None:
-        """Environments `own` have truncated episodes of those `lengths` themselves, earlier than was known. That is the
-        time limit from now on; those that run in step are staggered by it."""
+        """Environments `own` have truncated episodes of those `lengths` themselves, before the known time limit.
+        The shortest is the time limit from now on, and environments that ended there together are staggered by it."""
         self._seen_limit = limit = int(lengths[own].min())
         if self.spec.time_limit is not None and not self._warned:
             self._warned = True
@@ -166,7 +166,7 @@ class GymnasiumVector:
         }
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
-        """Go on from a saved state: each running episode is begun again from its seed and its actions repeated."""
+        """Resume from a saved state: each running episode starts again from its seed and replays its actions."""
         if state["obs"].shape != self.obs.shape:
             raise UsageError(
                 f"the saved observations have shape {state['obs'].shape}, {self.env_id} has {self.obs.shape} here:"
@@ -189,16 +189,16 @@ class GymnasiumVector:
             )  # fmt: skip
 
     def close(self) -> None:
-        """Close every environment; what one raises is a warning, since nothing is lost by it."""
+        """Close every environment; an error is only a warning, since nothing is lost."""
         for i in range(len(self._envs)):
             try:
                 with self._deadline:
                     self._ask(i, "close")
-            except UsageError as error:  # the run has ended already, and how is not changed by this
+            except UsageError as error:  # the run has already ended, and this does not change its result
                 log.warning("%s", error)
 
     def _replay(self, i: int, state: dict[str, np.ndarray]) -> bool:
-        """Repeat the actions of environment i's episode; whether it came back to where it was."""
+        """Replay the actions of environment i's episode; returns whether the observation is the saved one."""
         age, history = int(self.age[i]), state["history"]
         if age > len(history):
             return False
@@ -210,7 +210,7 @@ class GymnasiumVector:
         return bool((self.obs[i] == state["obs"][i]).all())
 
     def _remember(self, action: np.ndarray) -> None:
-        """Keep the latest actions, for replaying."""
+        """Store the latest actions for replaying."""
         if self._filled == len(self._actions):
             self._actions[: self._kept] = self._actions[self._kept :]
             self._filled = self._kept
@@ -238,13 +238,13 @@ class GymnasiumVector:
         return answer[0]
 
     def _ask(self, i: int, method: str, *args: Any, **kwargs: Any) -> Any:
-        """An environment's answer; what it raises says which one and where."""
+        """Call one environment; an error names the environment and the method."""
         self._current = i
         try:
             return getattr(self._envs[i], method)(*args, **kwargs)
         except UsageError:
             raise
-        except (Exception, SystemExit) as error:  # whether the run ends is not theirs to decide
+        except (Exception, SystemExit) as error:  # an environment must not end the process
             where = traceback.extract_tb(error.__traceback__)[-1]
             raise RunError(
                 f"environment {i} of {self.env_id} raised {type(error).__name__}: {error}"

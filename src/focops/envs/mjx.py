@@ -4,7 +4,7 @@ The tasks are the CPU backend's own; only the simulator differs: float32, MJX's 
 also for Humanoid, whose PGS it lacks), written in Warp on a CUDA device and in JAX elsewhere.
 
 Between two batches a simulation is its `Simulations` row and nothing else; MuJoCo's large working arrays (`Data`) live
-only while a batch is collected. What a row does not hold, a step computes anew, so that a run resumes exactly.
+only while a batch is collected. A step recomputes whatever a row does not hold, so that a run resumes exactly.
 """
 
 import copy
@@ -23,12 +23,12 @@ from focops.envs.stagger import first_horizons
 from focops.envs.tasks import SELF_CONTACTS, Physics, Task
 
 Data = Any
-"""`mjx.Data` of N simulations; for a robot that is moved and not simulated, its `Placed`."""
+"""`mjx.Data` of N simulations; `Placed` for a robot that is moved without physics."""
 
 ABSURD = 1e6
-"""A joint position or velocity beyond this (or not finite) is a simulation gone wrong."""
+"""A simulation is unstable if a joint position or velocity is beyond this, or not finite."""
 STREAM = 0x73696D
-"""Keeps the starts' random numbers apart from those that the learner draws from the same seed."""
+"""Separates the random numbers of episode starts from those that the learner draws from the same seed."""
 
 
 class Simulations(NamedTuple):
@@ -50,13 +50,13 @@ class Simulations(NamedTuple):
     seed: UInt32[Array, "N 2"]
     """Low and high word of the run's seed."""
     number: Int[Array, "N"]
-    """Of the environment in its run. Episode k starts from noise that depends on (seed, number, k) alone."""
+    """Index of the environment in its run. Episode k starts from noise that depends only on (seed, number, k)."""
     diverged: Int[Array, "N"]
-    """Episodes that a simulation gone wrong has ended so far."""
+    """Episodes that have ended because their simulation became unstable."""
 
 
 class Transition(NamedTuple):
-    """What N simulations answer to N actions. `next_obs` is the true successor, also where the episode ends there."""
+    """What N simulations return for N actions. `next_obs` is the true successor, also where the episode ends."""
 
     reward: Float[Array, "N"]
     cost: Float[Array, "N m"]
@@ -68,7 +68,7 @@ class Transition(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """As much of `mjx.Data` as a robot has that is moved, not simulated."""
+    """The part of `mjx.Data` that a robot moved without physics has."""
 
     qpos: Float[Array, "N nq"]
     qvel: Float[Array, "N nv"]
@@ -96,7 +96,7 @@ class MjxTask:
         if self.impl == "warp":
             import warp
 
-            warp.config.log_level = warp.LOG_WARNING  # else it prints a line for each of a hundred kernels
+            warp.config.log_level = warp.LOG_WARNING  # otherwise it prints a line for each of a hundred kernels
         self.model = model = for_mjx(load(task.robot))
         self._mjx: Any = None if task.robot.move else put_model(model, self.impl, several_devices)
         self._blank: Any = None
@@ -110,11 +110,11 @@ class MjxTask:
 
     def arrays(self, num: int) -> Any:
         """The arrays that functions on `num` simulations use beside their arguments. A program takes them as one more
-        argument (`using`), so as not to be compiled, and kept, with 40 MB of constants in it (16,384 half-cheetahs)."""
+        argument (`using`), so that it does not contain 40 MB of constants (16,384 half-cheetahs)."""
         return (self._mjx, None) if self._mjx is None else (self._mjx, self._make_data(num))
 
     def using(self, arrays: Any) -> "MjxTask":
-        """The same task, with those of `arrays` for its own."""
+        """The same task with `arrays` in place of its own."""
         same = copy.copy(self)
         same._mjx, same._blank = arrays
         return same
@@ -134,7 +134,7 @@ class MjxTask:
         """Start a new episode in every environment, `num_envs` per run. With `stagger` it is cut at (i+1)/E of the time
         limit, so that later ones do not all end together."""
         everywhere = jnp.ones(sims.age.shape, bool)
-        # widths that a first start does not know yet
+        # before the first start `sims` lacks the widths of observations and positions
         shapes = jax.eval_shape(self._observe, self.load(sims))
         blank = [jnp.zeros(x.shape) for x in shapes]
         sims = self._reset(self.load(sims), sims._replace(obs=blank[0], position=blank[1]), everywhere)[1]

@@ -1,4 +1,4 @@
-"""A model as MJX runs it, and the room that its contacts need."""
+"""A model in MJX's form, and the buffer sizes that its contacts need."""
 
 import contextlib
 import copy
@@ -8,16 +8,16 @@ import jax
 import mujoco
 import numpy as np
 
-with contextlib.redirect_stdout(None):  # it says so where Warp is not installed
+with contextlib.redirect_stdout(None):  # it prints a message where Warp is not installed
     from mujoco import mjx
 
 Impl = Literal["warp", "jax"]
 TOLERANCE = 1e-6
-"""Of the constraint solver: MuJoCo's 1e-8 is below what float32 can tell apart, and costs iterations."""
+"""Tolerance of the constraint solver: MuJoCo's 1e-8 is below the resolution of float32 and only costs iterations."""
 
 
 class Buffers(NamedTuple):
-    """Room for one simulation."""
+    """Buffer sizes of one simulation."""
 
     contacts: int
     constraints: int

@@ -5,9 +5,9 @@ MJX's own functions are generated; each consists of `_NAME_shim`, which calls `m
 in place, and `_NAME_jax_impl`, which declares them to XLA. Here the same two run with another `mjwarp.NAME`: n steps
 instead of one, and the three kinematic stages instead of a whole forward pass.
 
-On a CUDA device a call is a graph of kernels with fixed addresses. XLA's change from one iteration to the next, and a
-new graph takes longer than the steps; so Warp keeps arrays of its own (`STAGED`), and only what the tasks set and read
-is copied to and fro.
+On a CUDA device a call is a graph of kernels with fixed addresses. The addresses of
+XLA's arrays change from one iteration to the next, and capturing a new graph takes longer than the steps. So Warp has
+arrays of its own (`STAGED`), and only what the tasks set and read is copied.
 """
 
 import functools
@@ -27,14 +27,14 @@ Stage = Callable[[Any, Any], Any]
 STAGED = wp.JaxCallableGraphMode.WARP_STAGED_EX
 """For `mjx.put_model`. Warp has one such set of arrays per call in a program, not one per device."""
 SET = frozenset(("qpos", "qvel", "qacc_warmstart", "ctrl", "overflow"))
-"""Fields that may have changed since the call before."""
+"""Fields that may have changed since the previous call."""
 READ = frozenset(("qpos", "qvel", "qacc_warmstart", "overflow", "solver_niter"))
-"""Fields that are read after a call, with those that it is asked for. Staged, the others stay as they are."""
+"""Fields that are read after a call, beside those it is asked for. If staged, the others are not updated."""
 
 
 @functools.cache
 def steps(number: int, fields: tuple[str, ...] = ()) -> Stage:
-    """`number` simulation steps as one call, after which `READ` and `fields` are right."""
+    """`number` simulation steps as one call, which updates `READ` and `fields`."""
 
     def many(model: Any, data: Any) -> None:
         for _ in range(number):
@@ -81,7 +81,7 @@ def _batched(name: str, work: Callable[[Any, Any], None], read: frozenset[str]) 
 
 
 def _with_globals(function: Any, **names: Any) -> Any:
-    """The function with other meanings of some of its module's names."""
+    """A copy of the function in which some global names of its module are replaced."""
     twin = FunctionType(
         function.__code__, function.__globals__ | names, function.__name__, function.__defaults__, function.__closure__
     )

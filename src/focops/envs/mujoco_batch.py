@@ -1,4 +1,4 @@
-"""Our tasks on the CPU: E simulations of one model in step, on `mujoco.batch.Batch`."""
+"""Our tasks on the CPU: E simulations of one model stepped together, on `mujoco.batch.Batch`."""
 
 import logging
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from focops.errors import UsageError
 log = logging.getLogger(__name__)
 
 ABSURD = 1e6
-"""A joint position or velocity beyond this (or not finite) is a simulation gone wrong."""
+"""A simulation is unstable if a joint position or velocity is beyond this, or not finite."""
 
 
 class MujocoBatch:
@@ -130,12 +130,12 @@ class MujocoBatch:
         self._episode[ids] += 1
         self.age[ids] = 0
         self._horizon[ids] = self.task.time_limit
-        # fields of the environments that go on are unchanged since the step, and so are their rows here
+        # environments whose episode continues have not changed since the step, and neither have their rows here
         self.obs = self._observe()
         self._position = np.array(self.task.robot.position(np, p))
 
     def _simulate(self) -> np.ndarray:
-        """One control step of every simulation. Returns the ids of those that went wrong, put back to a sane state."""
+        """One control step of every simulation. Returns the indices of unstable ones, which it has reset."""
         batch, robot, p = self._batch, self.task.robot, self._physics
         failed = np.zeros(0, np.int32)
         with Quiet():

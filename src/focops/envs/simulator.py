@@ -18,10 +18,10 @@ def _silent() -> mujoco.MjLogConfig:
 
 
 class Quiet:
-    """Context without MuJoCo's warnings on the console and in MUJOCO_LOG.TXT; 0.5 µs, so it may enclose every step.
+    """Context without MuJoCo's warnings on the console and in MUJOCO_LOG.TXT. At 0.5 µs it may enclose every step.
 
-    half_cheetah.xml draws a deprecation warning, and an unstable simulation one per quantity; the backend reports the
-    latter itself.
+    half_cheetah.xml causes a deprecation warning, and an unstable simulation one per quantity. The backend reports
+    unstable simulations itself.
     """
 
     _silent = _silent()
@@ -46,7 +46,7 @@ def load(robot: Robot) -> mujoco.MjModel:
 
 
 def spec_of(task: Task, model: mujoco.MjModel, obs_size: int, constraints: Sequence[Constraint] | None) -> Spec:
-    """What an algorithm must know of a task; its own constraints if none are given."""
+    """What an algorithm must know about a task; with the task's own constraints if none are given."""
     return Spec(
         obs_size=obs_size,
         action_size=model.nu,

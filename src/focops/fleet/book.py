@@ -1,4 +1,4 @@
-"""A run's episodes on the device: what `EpisodeBook` is on the host, as pure functions."""
+"""A run's episode statistics on the device, as pure functions; `EpisodeBook` is their counterpart on the host."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from focops.rollout import RECENT
 
 
 class Book(NamedTuple):
-    """One run's episodes: sums so far of those that run, and the latest whole ones. w = 1 + 2m, v = w + 1."""
+    """One run's episodes: partial sums of the running ones, and the latest whole ones. w = 1 + 2m, v = w + 1."""
 
     running: Float[Array, "E w"]
     """reward, m discounted costs, m undiscounted costs"""
@@ -21,13 +21,13 @@ class Book(NamedTuple):
 
 
 def blank(num_envs: int, constraints: int) -> Book:
-    """Before the first step of `num_envs` environments."""
+    """The statistics before the first step of `num_envs` environments."""
     width = 1 + 2 * constraints
     return Book(jnp.zeros((num_envs, width)), jnp.zeros((RECENT, width + 1)), jnp.int32(0))
 
 
 def enter(book: Book, rollout: Rollout, discount: Float[Array, "m"]) -> Book:
-    """Enter one run's batch [T, E], as `EpisodeBook.add` does."""
+    """Add one run's batch [T, E], as `EpisodeBook.add` does."""
     steps = jnp.arange(rollout.age.shape[0])[:, None]
     ended = rollout.terminated | rollout.truncated
     length = rollout.age + 1
@@ -35,7 +35,7 @@ def enter(book: Book, rollout: Rollout, discount: Float[Array, "m"]) -> Book:
     discounted = discount ** rollout.age[..., None].astype(jnp.float32) * rollout.cost
     paid = jnp.concatenate([rollout.reward[..., None], discounted, rollout.cost], -1)
     total = book.running + jnp.cumsum(paid, 0)
-    # the total at the end of the episode before, which is none of this episode's
+    # the total at the end of the previous episode, which is not part of this one
     last_end = jax.lax.cummax(jnp.where(ended, steps, -1), axis=0)
     before_this = jnp.concatenate([jnp.full_like(last_end[:1], -1), last_end[:-1]])
     at = lambda when: jnp.where(
@@ -50,6 +50,6 @@ def enter(book: Book, rollout: Rollout, discount: Float[Array, "m"]) -> Book:
 
 
 def means(book: Book) -> Float[Array, "v"]:
-    """Over the latest whole episodes; 0 before the first."""
+    """Means over the latest whole episodes; 0 before the first."""
     number = jnp.clip(book.finished, 0, RECENT)
     return jnp.sum(book.recent * (jnp.arange(RECENT) < number)[:, None], 0) / jnp.maximum(number, 1)

@@ -1,4 +1,4 @@
-"""Where which runs are: each device holds its share of them, and does the same as the others."""
+"""Which device holds which runs: each has an equal share, and runs the same program."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -8,19 +8,19 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 RUNS = PartitionSpec("runs")
-"""Of arrays [R, ...]."""
+"""The sharding of arrays [R, ...]."""
 CUDA_OPTIONS: dict[str, bool | str] = {
     "xla_gpu_command_buffer_scheduling_mode": "CONCURRENT",
     "xla_gpu_enable_command_buffer": "FUSION,CUBLAS,CUBLASLT,CUDNN,CUSTOM_CALL,DYNAMIC_SLICE_FUSION,CONDITIONAL,WHILE",
     "xla_gpu_command_buffer_unroll_loops": True,
 }
-"""An update is some fifty small kernels after one another, in CUDA graphs. Those of the policy and of the critics can
-run at once, and with WHILE (the rest is XLA's default) an epoch is one graph, not one for each minibatch."""
+"""An update is about fifty small kernels in sequence, in CUDA graphs. Those of the policy and of the critics can run
+concurrently, and with WHILE (the rest is XLA's default) an epoch is one graph, not one for each minibatch."""
 
 
 class Devices:
-    """The devices that `runs` runs are shared out among. Runs that do not fill the last one's share are made up; nobody
-    hears of them."""
+    """The devices that `runs` runs are divided among. If the last share is not full, it is padded with copies of
+    the last run, whose results are dropped."""
 
     def __init__(self, devices: Sequence[Any] | None, runs: int):
         chosen = list(devices or jax.devices())[:runs]
@@ -29,10 +29,10 @@ class Devices:
         self.share = -(-runs // len(chosen))
         """Runs of each device."""
         self.slots = self.share * len(chosen)
-        """R: runs in all, with the made-up ones."""
+        """R: the number of runs, padding included."""
 
     def filled(self, runs: Sequence[Any]) -> list[Any]:
-        """Something of each run, also of the made-up ones."""
+        """One item per run, extended to the padding."""
         return [*runs, *[runs[-1]] * (self.slots - len(runs))]
 
     def spread(self, tree: Any) -> Any:
@@ -44,8 +44,8 @@ class Devices:
         return jax.device_put(tree, NamedSharding(self._mesh, PartitionSpec()))
 
     def compiled(self, function: Callable[..., Any], shared: Any, out: Any = RUNS, donate: bool = False) -> Any:
-        """`function(shared, first, *rest)` as a jitted function of (first, *rest). Their arrays have runs in front;
-        `out` is where the result has them. With `donate` the buffers of `first` are used again."""
+        """`function(shared, first, *rest)` as a jitted function of (first, *rest). Runs are the first axis of their
+        arrays; `out` says which axis they are in the result. With `donate` the buffers of `first` are reused."""
 
         def program(shared: Any, first: Any, rest: Any) -> Any:
             return function(shared, first, *rest)

@@ -1,4 +1,4 @@
-"""R runs in memory, for the loop that iterates and keeps them."""
+"""R runs in memory, for the loop that iterates and saves them."""
 
 import dataclasses
 import logging
@@ -25,7 +25,7 @@ from focops.trainer import Arrays, Record, configure_jax, key_of, take_over, wit
 log = logging.getLogger(__name__)
 
 ITERATED = RUNS, RUNS, Evidence(Rollout(*[PartitionSpec(None, "runs")] * 10, stats=RUNS, progress=RUNS), RUNS)  # type: ignore[arg-type]
-"""Where the runs' axis is in what `Program.iterate` returns."""
+"""The axis of runs in each part of what `Program.iterate` returns."""
 
 
 class Fleet:
@@ -37,7 +37,7 @@ class Fleet:
         configure_jax()
         first = require_alike(configs)
         task = envs.find(first.task)
-        assert task is not None  # `validate` has seen to it
+        assert task is not None  # `validate` has checked it
         constraints = [envs.constraints(task, c.cost_limit, c.cost_discount) for c in configs]
         self._devices = Devices(devices, len(configs))
         staggered, several = not first.fresh_episodes, self._devices.count > 1
@@ -57,32 +57,32 @@ class Fleet:
         self._iterate = self._compiled(Program.iterate, ITERATED, donate=True)
         self._cut = self._compiled(Program.cut, donate=True)
         # Starting an iteration takes nearly as long as the iteration: the host follows the physics and the epochs step
-        # by step. So a thread of its own does it, while this one looks at the numbers of the iteration before.
+        # by step. So a separate thread does it, while this one processes the numbers of the previous iteration.
         self._starter = ThreadPoolExecutor(1, "iteration")
         self._pending: Future[tuple[Report, Evidence]] | None = None
         self._overflowed = False
 
         self._runs: Runs = self._compiled(Program.begin)(*self._seeds(), self._config)
         self.host: tuple[int, Runs] | None = None
-        """The last snapshot, and the iteration that it is of."""
+        """The last snapshot, and its iteration."""
         self.told: Report | None = None
         self.evidence: Evidence | None = None
-        """Of the iteration that was told last."""
+        """Of the iteration that was reported last."""
 
     @property
     def runs(self) -> Runs:
-        """On the devices, as the latest iteration that was started leaves them."""
+        """On the devices, as they are after the latest iteration that was started."""
         if self._pending is not None:
             self._pending.result()
         return self._runs
 
     def advance(self, ahead: bool = False) -> list[Record | RunError]:
-        """One more iteration of all runs: a record of each, or what went wrong in it. With `ahead` the devices start on
-        the next iteration before this one's numbers are looked at; the state is then no longer this one's."""
+        """One more iteration of all runs: a record of each, or its error. With `ahead` the devices start on the next
+        iteration before this one's numbers are processed; the state is then no longer this one's."""
         waiting, self.evidence = (self._pending or self._start(self.iteration)).result()
         self._pending = self._start(self.iteration + 1) if ahead else None
         self.told = told = jax.device_get(waiting)
-        for member, good in zip(self.members, told.good, strict=False):  # there may be made-up ones
+        for member, good in zip(self.members, told.good, strict=False):  # there may be padding
             if not good and member.failed_after is None:
                 member.failed_after = self.iteration
                 member.error = RunError(member.fault())
@@ -92,11 +92,11 @@ class Fleet:
 
     @property
     def ahead(self) -> bool:
-        """Whether the device is at work on an iteration that has not been reported."""
+        """Whether the device is running an iteration that has not been reported."""
         return self._pending is not None
 
     def go_ahead(self) -> None:
-        """Start on the next iteration; what `snapshot` took stays."""
+        """Start on the next iteration; the last `snapshot` remains."""
         if self._pending is None and self.iteration < self.configs[0].iterations:
             self._pending = self._start(self.iteration)
 
@@ -110,7 +110,7 @@ class Fleet:
         self._runs = self._cut(self.runs)
 
     def restore(self, arrays: Sequence[Arrays]) -> None:
-        """Go on from the members' arrays, all of one iteration."""
+        """Resume from the members' arrays, all of one iteration."""
         self.snapshot()
         numbers = {int(each["iteration"]) for each in arrays}
         if len(numbers) > 1:
@@ -119,14 +119,14 @@ class Fleet:
         self.iteration = numbers.pop()
 
     def start_from(self, arrays: Arrays, source: str) -> None:
-        """Take over the networks and the normaliser of another run in every one of these."""
+        """Copy the networks and the normaliser of another run into each of these."""
         self.snapshot()
         trees = [member.tree() for member in self.members]
         taken = [take_over(tree.learner, arrays, source, self.configs[0].task) for tree in trees]
         self.put([tree._replace(learner=learner) for tree, learner in zip(trees, taken, strict=True)])
 
     def put(self, trees: Sequence[Runs]) -> None:
-        """Go on from the members' trees."""
+        """Resume from the members' trees."""
         self._runs = self._spread(trees)
 
     def close(self) -> None:
@@ -134,7 +134,7 @@ class Fleet:
         self._starter.shutdown()
 
     def _start(self, number: int) -> Future[tuple[Report, Evidence]]:
-        """Have iteration `number` (from 0) started."""
+        """Start iteration `number` (from 0)."""
         return self._starter.submit(self._iterate_once, number)
 
     def _iterate_once(self, number: int) -> tuple[Report, Evidence]:
@@ -150,7 +150,7 @@ class Fleet:
         return self._devices.compiled(function, self._arrays, out, donate)
 
     def _spread(self, trees: Sequence[Any]) -> Any:
-        """Something of each run as arrays [R, ...] on the devices."""
+        """One pytree per run, stacked to arrays [R, ...] on the devices."""
         return self._devices.spread(jax.tree.map(lambda *x: np.stack(x), *self._devices.filled(trees)))
 
     def _seeds(self) -> tuple[Any, Any]:

@@ -1,4 +1,4 @@
-"""One run of a fleet, for those who keep it: what `Trainer` is for a run on its own."""
+"""One run of a fleet, as the code that saves it sees it: the counterpart of `Trainer` for a single run."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,7 +34,7 @@ class Member:
         return self._fleet.iteration if self.failed_after is None else self.failed_after
 
     def tree(self) -> Runs:
-        """What the run was at the last snapshot; one that has failed, what it was before."""
+        """The run at the last snapshot; if it has failed, its last good state."""
         return self._at()[1]
 
     def arrays(self) -> Arrays:
@@ -44,7 +44,7 @@ class Member:
 
     def _at(self) -> tuple[int, Runs]:
         fleet, i = self._fleet, self._index
-        if self.failed_after is not None:  # as it is now, since it changes no more
+        if self.failed_after is not None:  # its present state: a failed run does not change any more
             return self.failed_after, jax.device_get(jax.tree.map(lambda x: x[i], fleet.runs))
         assert fleet.host is not None, "take a snapshot first"
         iteration, runs = fleet.host
@@ -63,7 +63,7 @@ class Member:
         return tree._replace(learner=learner, sims=part(Simulations, "env"), book=part(Book, "episodes"))
 
     def record(self) -> Record:
-        """The iteration that was told last."""
+        """The iteration that was reported last."""
         told, i = self._fleet.told, self._index
         assert told is not None, "advance first"
         info = jax.tree.map(lambda x: x[i], told.info)
@@ -77,29 +77,29 @@ class Member:
         told, i = self._fleet.told, self._index
         if told is not None:
             return told.means[i] if told.finished[i] else None
-        self._fleet.snapshot()  # a run that has been restored and needs no more iterations
+        self._fleet.snapshot()  # a run that was restored at its last iteration
         book = self.tree().book
         return np.asarray(np.mean(book.recent[: book.finished], 0)) if book.finished else None
 
     def save_policy(self, folder: Path, run: Identity) -> None:
-        """Write the policy on its own, for `focops.load`."""
+        """Write the policy to a file for `focops.load`."""
         iteration, tree = self._at()
         state, stats = tree.learner
         save_policy_of(folder, run, state.policy, stats, self.config, self.spec, self._algo, iteration)
 
     def fault(self) -> str:
-        """Which number of a failed iteration was not finite, and who made it."""
+        """Which number of a failed iteration was not finite, and what produced it."""
         rollout, rejected = self.batch()
         return finite.first_fault(rollout, self.tree().learner, rejected)
 
     def evidence(self) -> Arrays:
-        """What a failed iteration leaves to look at: the last good state, the batch, and the state it rejected."""
+        """The evidence of a failed iteration: the last good state, the batch, and the rejected state."""
         rollout, rejected = self.batch()
         batch = {f"rollout/{k}": np.asarray(v) for k, v in rollout._asdict().items() if k != "stats"}
         return {**self.arrays(), **batch, **named(rejected, "rejected")}
 
     def batch(self) -> tuple[Rollout, Any]:
-        """The batch [T, E] of the iteration that was told last, and the learner that came of it."""
+        """The batch [T, E] of the iteration that was reported last, and the learner it resulted in."""
         assert self._fleet.evidence is not None, "advance first"
         i, (rollout, learner) = self._index, self._fleet.evidence
         one = lambda tree, axis: jax.tree.map(lambda x: np.asarray(x.take(i, axis)), tree)

@@ -1,4 +1,4 @@
-"""An iteration of R runs as pure functions of arrays [R, ...]: collect, update, keep the book. What is compiled."""
+"""An iteration of R runs as pure functions of arrays [R, ...]: collect, update, count episodes. They are compiled."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from focops.trainer import learn
 
 
 class Runs(NamedTuple):
-    """Everything that makes the next iteration, each array [R, ...]."""
+    """Everything that determines the next iteration, each array [R, ...]."""
 
     learner: Any
     """(the algorithm's State, RunningStats)"""
@@ -30,11 +30,11 @@ class Runs(NamedTuple):
     book: Book
     key: UInt32[Array, "R 2"]
     good: Bool[Array, "R"]
-    """Whether every iteration so far was finite; a run that failed stays as it was before."""
+    """Whether every iteration so far was finite; a failed run keeps its last good state."""
 
 
 class Report(NamedTuple):
-    """What an iteration tells the host, each array [R, ...]."""
+    """What an iteration reports to the host, each array [R, ...]."""
 
     info: Any
     good: Bool[Array, "R"]
@@ -47,7 +47,7 @@ class Report(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """What is looked at only if a run fails: its batch, and the learner that it would have had."""
+    """What is read only if a run fails: its batch, and the rejected learner."""
 
     rollout: Rollout
     """[T, R, E, ...]"""
@@ -56,7 +56,7 @@ class Evidence(NamedTuple):
 
 @dataclass(frozen=True)
 class Program:
-    """What is built into the functions; what differs between runs (key, seed, config) is their argument."""
+    """What is constant in the compiled functions; what differs between runs (key, seed, config) is an argument."""
 
     env: MjxTask
     algorithm: ModuleType
@@ -68,11 +68,11 @@ class Program:
     fresh_episodes: bool
 
     def using(self, arrays: Any) -> "Program":
-        """The same, with those of `MjxTask.arrays` for the task's own."""
+        """The same with arrays of `MjxTask.arrays` in place of the task's own."""
         return dataclasses.replace(self, env=self.env.using(arrays))
 
     def begin(self, key: UInt32[Array, "R 2"], seed: UInt32[Array, "R 2"], config: Any) -> Runs:
-        """Runs before their first iteration; `seed` is what starts of episodes are drawn from."""
+        """Runs before their first iteration; episode starts are drawn from `seed`."""
         runs, num, spec = key.shape[0], self.num_envs, self.env.spec
         init = lambda k, c: self.algorithm.init(jax.random.fold_in(jax.random.wrap_key_data(k), 0), spec, c)
         index = jnp.tile(jnp.arange(num, dtype=jnp.int32), runs)

@@ -18,7 +18,7 @@ def require_alike(configs: Sequence[TrainConfig]) -> TrainConfig:
 
 
 def program_of(config: TrainConfig) -> Any:
-    """What is built into a run's program; runs that agree in it are trained as one."""
+    """The values that are constant in a run's program; runs that agree in them are trained as one."""
     fields = dataclasses.fields(config.algo)
     static = tuple((f.name, getattr(config.algo, f.name)) for f in fields if f.metadata.get("static"))
     sizes = (config.num_envs, config.batch_size, config.iterations, config.self_contacts)

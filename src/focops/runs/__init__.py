@@ -1,1 +1,1 @@
-"""What a run leaves on disk and on the screen: its directory, checkpoints, metrics and progress."""
+"""A run on the disk and on the screen: its directory, checkpoints, metrics and progress."""

@@ -1,4 +1,4 @@
-"""Checkpoints: one safetensors file each, whole or absent, where any changed byte is noticed. Nothing is unpickled.
+"""Checkpoints: one safetensors file each, written atomically and checked by a digest. Nothing is unpickled.
 
 The file's only metadata entry, `focops`, is a JSON object: `format` (version), `sha256` and `meta` (the caller's). The
 SHA-256 is that of the whole file with the digest's own 64 characters set to zeros.
@@ -42,8 +42,8 @@ class CheckpointWarning(UserWarning):
 def save(folder: Path, number: int, arrays: Arrays, meta: Meta) -> Path:
     """Write checkpoint `number` (the iteration) and keep the one before it; others and stale temporaries are removed.
 
-    Files with greater numbers are removed as well: they belong to a future that was given up on resuming. On
-    CheckpointError all earlier checkpoints are as they were.
+    Files with greater numbers are removed as well: the run was resumed from before them. On CheckpointError all earlier
+    checkpoints are unchanged.
     """
     path = _path(folder, number)
     data = serialize(arrays, meta)
@@ -141,7 +141,7 @@ def deserialize(data: bytes, name: str, kind: str = "checkpoint") -> tuple[Array
 
 @contextlib.contextmanager
 def explained(what: str, then: str = "") -> Iterator[None]:
-    """Turn the system's refusal into a CheckpointError."""
+    """Turn an OSError into a CheckpointError."""
     try:
         yield
     except OSError as error:
@@ -149,7 +149,7 @@ def explained(what: str, then: str = "") -> Iterator[None]:
 
 
 def numbers(folder: Path) -> set[int]:
-    """Iterations that there are checkpoints of."""
+    """The iterations that have a checkpoint."""
     return {number for number, _ in _numbered(folder)}
 
 
@@ -166,7 +166,7 @@ def _numbered(folder: Path) -> list[tuple[int, Path]]:
 
 
 def _tidy(folder: Path, newest: int) -> None:
-    """Leave only the newest checkpoint and the one before; what cannot be removed may stay."""
+    """Remove all but the newest two checkpoints; files that cannot be removed are left."""
     numbered = _numbered(folder)
     kept = [path for number, path in numbered if number <= newest][-KEPT:]
     stale = [path for _, path in numbered if path not in kept]

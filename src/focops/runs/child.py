@@ -7,8 +7,8 @@ import threading
 
 
 def end_with_parent() -> None:
-    """Stop by SIGHUP (after the iteration, with a checkpoint) once standard input is at its end: it is a pipe whose
-    other end only the parent has, so the parent is gone, however it went."""
+    """Stop by SIGHUP (after the iteration, with a checkpoint) once standard input ends. It is a pipe whose other end
+    only the parent holds, so its end means that the parent has exited."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # a parent under nohup ignores it, and so would this process
     pipe = os.dup(0)
     nothing = os.open(os.devnull, os.O_RDONLY)

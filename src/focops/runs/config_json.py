@@ -24,7 +24,7 @@ def config_to_json(config: TrainConfig) -> dict[str, Any]:
 
 
 def config_from_json(data: dict[str, Any], network: Any = None) -> TrainConfig:
-    """The config that `config_to_json` wrote, with the network that it could not write; UsageError for all else."""
+    """The config that `config_to_json` wrote, with the network that JSON cannot hold; UsageError for anything else."""
     if data.get("format") != FORMAT:
         raise UsageError(f"config.json has format {data.get('format')!r}; this focops reads format {FORMAT}")
     algorithm = data.get("algorithm")

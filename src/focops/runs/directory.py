@@ -24,7 +24,7 @@ PACKAGES = ("focops", "jax", "jaxlib", "numpy", "mujoco", "gymnasium")
 
 
 class RunDirectory:
-    """The places of a run's files, and the lock that keeps a second process off them.
+    """The paths of a run's files, and the lock that excludes a second process.
 
     >>> with RunDirectory.create(config) as run:   # doctest: +SKIP
     ...     checkpoint.save(run.checkpoints, 1, arrays, {})
@@ -54,7 +54,7 @@ class RunDirectory:
 
     @classmethod
     def open(cls, path: Path, *, lock: bool = True) -> Self:
-        """The directory of an existing run; without the lock for those who only read."""
+        """The directory of an existing run; without the lock for reading only."""
         run = cls(path)
         if not run.config_file.is_file():
             raise UsageError(f"{path} holds no run (no config.json in it); give the directory that `focops train` made")
@@ -92,7 +92,7 @@ class RunDirectory:
         return any(file.exists() for file in files) or any(self.checkpoints.glob("*.safetensors"))
 
     def require_name(self) -> None:
-        """Refuse a name that files and messages cannot hold."""
+        """Refuse a name that cannot be a file name or be printed."""
         name = str(self.path)
         if "\0" in name or name.encode(errors="ignore").decode() != name:
             raise UsageError(f"--out is {name!r}; it must be a name in UTF-8, without NUL; {_ELSEWHERE}")
@@ -112,7 +112,7 @@ class RunDirectory:
 
     @property
     def config(self) -> TrainConfig:
-        """The run's config as it was trained, `out` being where it lies now."""
+        """The run's config as it was trained, with `out` set to its present directory."""
         return self.config_with(None)
 
     def config_with(self, network: Any) -> TrainConfig:
@@ -122,8 +122,8 @@ class RunDirectory:
     def write_config(
         self, config: TrainConfig, versions: dict[str, str] | None = None, changes: list[dict[str, Any]] | None = None
     ) -> None:
-        """Write config.json with the versions of all that decides a run's numbers and the run's id (those it began with
-        are kept), and what was changed on the way."""
+        """Write config.json with the versions of all packages that affect a run's numbers, the run's id (both as they
+        were at the start), and the changes since."""
         if versions is None:
             versions = self.versions if self.config_file.exists() else current_versions()
         own_id = self.identity.get("run_id") if self.config_file.exists() else run_id(config)
@@ -133,7 +133,7 @@ class RunDirectory:
             write_json(self.config_file, config_to_json(config) | extra)
 
     def record_change(self, config: TrainConfig, iteration: int) -> None:
-        """Make `config` the run's from `iteration` on, and note what it changes."""
+        """Make `config` the run's from `iteration` on, and record what it changes."""
         old = _flat(config_to_json(self.config_with(config.algo.network)))
         new = _flat(config_to_json(config))
         changed = {name: {"from": old[name], "to": new[name]} for name in new if old[name] != new[name]}
@@ -142,7 +142,7 @@ class RunDirectory:
 
     @property
     def identity(self) -> Identity:
-        """What the run's files carry, so that another run's are not taken for them."""
+        """The identity that is written into the run's files, so that another run's are recognised."""
         data = self._read(self.config_file)
         return {name: data[name] for name in ("run_id", "task", "algorithm", "seed") if name in data}
 
@@ -156,7 +156,7 @@ class RunDirectory:
 
     @property
     def versions(self) -> dict[str, str]:
-        """What the run was made with."""
+        """The versions that the run was made with."""
         versions = self._read(self.config_file).get("versions", {})
         if not isinstance(versions, dict):
             raise UsageError(f"{self.config_file}: versions is {versions!r}; it must be an object; mend it")
@@ -173,17 +173,17 @@ class RunDirectory:
 
     @property
     def summary(self) -> dict[str, Any] | None:
-        """The summary of a run that has come to an end, else None."""
+        """The summary of a run that has ended, else None."""
         return self._read(self.summary_file) if self.summary_file.is_file() else None
 
     def is_finished(self, steps: int | None = None) -> bool:
-        """Whether the run came to its end, and that of `steps` samples if given."""
+        """Whether the run has finished; with `steps`, whether it has finished that many samples."""
         summary = self.summary or {}
         done = summary.get("steps")
         return summary.get("finished") is True and isinstance(done, int) and done >= (steps or 0)
 
     def require_in_place(self) -> None:
-        """Refuse to go on if the directory that was locked has been removed or renamed."""
+        """Refuse to continue if the locked directory has been removed or renamed."""
         if self._lock is not None and not is_still_at(self._lock_file, self._lock.fileno()):
             raise RunError(
                 f"{self.path} is no longer the directory that this run began in: it, or the .lock in it, was removed,"
@@ -209,7 +209,7 @@ class RunDirectory:
             )
 
     def close(self) -> None:
-        """Let another process have the run."""
+        """Release the lock."""
         if self._lock is not None:
             self._lock.close()
             self._lock = None
@@ -271,7 +271,7 @@ def default_path(config: TrainConfig, what: str | None = None) -> Path:
 
 
 def current_versions() -> dict[str, str]:
-    """Versions of Python, of the packages that decide a run's numbers, and the platform."""
+    """Versions of Python and of the packages that affect a run's numbers, and the platform."""
     found = {"python": platform.python_version(), "platform": platform.platform(), "machine": platform.machine()}
     for package in PACKAGES:
         with contextlib.suppress(metadata.PackageNotFoundError):
@@ -295,7 +295,7 @@ def _flat(config: dict[str, Any]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _explained(path: Path, action: str, way_out: str) -> Iterator[None]:
-    """Turn the system's refusal into a message."""
+    """Turn an OSError into an error with a message."""
     try:
         yield
     except OSError as error:

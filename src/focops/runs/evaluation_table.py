@@ -1,4 +1,4 @@
-"""An evaluation for the eye."""
+"""An evaluation as a table for the terminal."""
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -43,7 +43,7 @@ def _way_out(c: ConstraintResult) -> str:
 
 
 def _basis(name: str, c: ConstraintResult, unseen_share: float) -> str:
-    """Which bound was used, and what the verdict takes for granted of episodes that did not occur."""
+    """Which bound was used, and what the verdict assumes about episodes that did not occur."""
     text = f"{name}: {BOUNDS[c.bound]}"
     if c.unseen_cost is None:
         return text

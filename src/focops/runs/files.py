@@ -66,7 +66,7 @@ def make_own_folder(folder: Path) -> None:
 
 
 def is_still_at(path: Path, descriptor: int) -> bool:
-    """Whether `path` still leads to what was opened; not if that was removed or renamed, or the folder it is in."""
+    """Whether `path` still leads to the opened file; not if the file or its folder was removed or renamed."""
     try:
         return os.path.samestat(os.stat(path), os.fstat(descriptor))
     except OSError:

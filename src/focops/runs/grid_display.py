@@ -70,7 +70,7 @@ class GridTable(GridLines):
 
 
 def heading(jobs: list[Any]) -> Text:
-    """How many runs are where."""
+    """The number of runs in each state."""
     states = Counter(job.state for job in jobs)
     parts = [(f"{states[state]} {state}", style) for state, style in STYLES.items() if states[state]]
     separated = [part for each in parts for part in (", ", each)][1:]

@@ -11,19 +11,19 @@ Identity = dict[str, Any]
 """`run_id`, `task`, `algorithm` and `seed`; files written before there was an id lack some of them."""
 
 _NOT_DECISIVE = {"out", "threads", "checkpoint_every", "env_timeout", "init_from"}
-"""Of the config: what may differ between two runs with the same numbers, or is named in several ways."""
+"""Fields of the config that do not affect a run's numbers, or that have several spellings."""
 
 
 def run_id(config: TrainConfig) -> str:
-    """A hash of what a run began with. The same run begun twice has the same id, as its files have the same bytes."""
+    """A hash of a run's config at its start. A run that is started twice has the same id, and the same files."""
     fields = {name: value for name, value in config_to_json(config).items() if name not in _NOT_DECISIVE}
     fields["algo"] = {name: value for name, value in fields["algo"].items() if name != "network"}
     return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def difference(found: Any, own: Identity) -> str:
-    """How the identity in a file differs from the run's own, for a message; "" if it does not. What one of the two does
-    not say, as older files do not, cannot differ."""
+    """How the identity in a file differs from the run's own, for a message; "" if it does not. Entries that one of the
+    two lacks, as older files do, are not compared."""
     if not isinstance(found, dict):
         return ""
     differ = [name for name in own if name in found and found[name] != own[name]]

@@ -21,7 +21,7 @@ from focops.runs.metrics import MetricsLog
 
 
 class Member(Protocol):
-    """One of the runs that a learner trains, for those who keep it."""
+    """One of the runs that a learner trains, as the code that saves it sees it."""
 
     config: TrainConfig
     spec: Spec
@@ -39,7 +39,7 @@ class Member(Protocol):
 
 
 class Run(NamedTuple):
-    """A run that has come to an end: its directory and its summary."""
+    """A run that has ended: its directory and its summary."""
 
     path: Path
     summary: dict[str, Any]
@@ -65,13 +65,13 @@ class Kept:
         self.metrics.write(record)
 
     def save(self) -> None:
-        """Metrics, checkpoint, policy, in this order: what is on the disk then never promises what is not."""
+        """Write metrics, checkpoint and policy, in this order, so that no file refers to one not yet on the disk."""
         if not self._in_place():
             return
         try:
             self._write()
         except (RunError, OSError):
-            if self._in_place():  # else that is why
+            if self._in_place():  # otherwise that is the cause
                 raise
 
     def _write(self) -> None:
@@ -86,7 +86,7 @@ class Kept:
         self.member.save_policy(self.directory.policy, self.identity)
 
     def fail(self, error: RunError) -> None:
-        """Keep the evidence, and say how to go on."""
+        """Save the evidence of a failure, and say how to resume."""
         if not self._in_place():
             return
         path, config = self.directory.path, self.member.config
@@ -128,7 +128,7 @@ class Kept:
 
 
 def summary(trainer: Member, wall_s: float) -> dict[str, Any]:
-    """The run in a few numbers; means are over the last 100 training episodes."""
+    """A summary of the run; means are over the last 100 training episodes."""
     config, means = trainer.config, trainer.means()
     constraints, samples = trainer.spec.constraints, trainer.iteration * trainer.config.batch_size
     m = len(constraints)

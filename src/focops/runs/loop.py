@@ -44,7 +44,7 @@ class Learner(Protocol):
 
 
 class Loop:
-    """Iterates runs to their end, and keeps them on the disk."""
+    """Iterates runs to their end, and saves them."""
 
     def __init__(self, learner: Learner, kept: Sequence[Kept]):
         self.learner, self.kept = learner, kept
@@ -86,7 +86,7 @@ class Loop:
 
     def _iterate(self, display: ManyDisplay | None, ahead: bool = False) -> None:
         outcomes = self.learner.advance(ahead)
-        # since the last report: what is done ahead is ready at once
+        # since the last report: an iteration that was started ahead is ready at once
         seconds, self._reported = time.perf_counter() - self._reported, time.perf_counter()
         for each, outcome in zip(self.kept, outcomes, strict=True):
             if isinstance(outcome, RunError):
@@ -98,24 +98,24 @@ class Loop:
             display.update([None if isinstance(outcome, RunError) else outcome for outcome in outcomes])
 
     def save(self, ahead: bool = False) -> None:
-        """A checkpoint of every run; with `ahead` the next iteration, if there is one, is under way meanwhile."""
+        """Save a checkpoint of every run; with `ahead` the next iteration, if there is one, runs meanwhile."""
         self.learner.snapshot()
         if ahead:
             self.learner.go_ahead()
         _each(lambda each: each.save(), self._going)
 
     def resumed(self) -> None:
-        """Note that what was restored is on the disk; the runs may have been killed before their policies were."""
+        """Mark the restored state as saved, and write the policies: the runs may have been killed before that."""
         self.learner.snapshot()
         _each(lambda each: each.resumed(), self.kept)
 
     def _save_unscheduled(self) -> None:
-        """Where runs stop early. Exact ones do not: a checkpoint between episodes' cuts would not be exact."""
+        """Save runs that are stopped early. Not if `exact`: in the middle of episodes none could be exact."""
         if not self._config.exact and any(each.saved != self.learner.iteration for each in self._going):
             self.save()
 
     def _give_up(self, error: RunError) -> RunError:
-        """Keep the runs as far as they are good, before the process is ended."""
+        """Save the last good state of the runs before the process is ended."""
         for each in self._going:
             self._fail(each, error)
         return self.kept[0].error or error
@@ -127,7 +127,7 @@ class Loop:
 
 
 def _each(action: Callable[[Kept], None], kept: Sequence[Kept]) -> None:
-    """On every run; the disk serves several at once."""
+    """Call `action` for every run, several at a time."""
     if len(kept) == 1:
         action(kept[0])
         return

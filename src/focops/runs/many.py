@@ -28,12 +28,12 @@ NOT_PASSED_ON = ("--out", "--jobs", "--quiet")
 
 @dataclass
 class Job:
-    """One run of the grid and where it stands."""
+    """One run of the grid and its state."""
 
     name: str
     directory: Path
     words: list[str]
-    """Of the `focops` command."""
+    """The arguments of the `focops` command."""
     state: Literal["waiting", "running", "done", "failed", "stopped"] = "waiting"
     error: str = ""
     process: subprocess.Popen[bytes] | None = None
@@ -41,12 +41,12 @@ class Job:
 
     @property
     def record(self) -> dict[str, Any] | None:
-        """Its latest iteration."""
+        """The record of its latest iteration."""
         return read_last(self.directory / "metrics.jsonl")
 
     @property
     def output(self) -> Path:
-        """What it prints."""
+        """The file that its output goes to."""
         return self.directory / "output.txt"
 
 
@@ -79,7 +79,7 @@ def train(runs: Sequence[tuple[str, Options, Sequence[str]]]) -> int:
 
 
 def resume(options: ResumeOptions) -> int:
-    """Go on with the grid's runs that are not finished; the exit status."""
+    """Resume the grid's runs that are not finished; the exit status."""
     base = options.run
     try:
         described = json.loads((base / "grid.json").read_text())["runs"]
@@ -110,7 +110,7 @@ def _train_words(words: Sequence[str], directory: Path) -> list[str]:
 
 
 def _described_job(base: Path, name: Any, words: Any) -> Job:
-    """A run as grid.json has it, which may be anybody's: it is trained in `base`, wherever that lies now."""
+    """A run as grid.json describes it, to be trained in `base`. The file is checked: it may come from anywhere."""
     if not isinstance(name, str) or name in ("", ".", "..") or "/" in name or "\0" in name:
         raise ValueError(f"the name {name!r} is not that of a folder in {base}")
     if (base / name).is_symlink():
@@ -173,7 +173,7 @@ def _start(job: Job, core: int | None) -> None:
 
 
 def _ended(job: Job) -> bool:
-    """Whether a running job has come to its end, and how."""
+    """Whether a running job has ended, and how."""
     assert job.process is not None
     status = job.process.poll()
     if status is None:
@@ -203,7 +203,7 @@ def _signal(jobs: list[Job], number: int) -> None:
 
 @contextlib.contextmanager
 def _on_core(core: int | None) -> Iterator[None]:
-    """Processes started here run on that core alone: XLA's threads would otherwise fight over all of them."""
+    """Processes started here run on that core alone: otherwise XLA's threads would compete for all cores."""
     if core is None or not hasattr(os, "sched_setaffinity"):
         yield
         return

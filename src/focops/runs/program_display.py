@@ -84,7 +84,7 @@ class ProgramTable(ProgramLines):
                 head, Text(f" compiling and collecting the first batch  {clock(time.monotonic() - self._began)}")
             )
         records = list(self._records.values())
-        bar = Table.grid(expand=True)  # a bar on its own does not end its line
+        bar = Table.grid(expand=True)  # a bar alone does not end its line
         bar.add_row(ProgressBar(total=records[0]["steps"], completed=records[0]["samples"]))
         return Group(head, bar, overview(records, self._pace), rows(self._records))
 
@@ -116,7 +116,7 @@ def overview(records: Sequence[Record], pace: Pace) -> Text:
 
 
 def spread(values: Sequence[float | None]) -> str:
-    """mean ± deviation of what there is."""
+    """mean ± standard deviation of the values that are not None."""
     known = [value for value in values if value is not None]
     return f"{number(float(np.mean(known)))} ± {number(float(np.std(known)))}" if known else "–"
 

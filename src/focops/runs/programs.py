@@ -29,7 +29,7 @@ def train(base: Path, configs: Sequence[TrainConfig], options: Options) -> int:
 
 
 def resume(base: Path, runs: Mapping[Path, Sequence[str]], options: ResumeOptions) -> int:
-    """Go on with the runs (directory: command line) that are not finished; the exit status."""
+    """Resume the runs (directory: command line) that are not finished; the exit status."""
     from focops.fleet import program_of
 
     begun, fresh = [], []
@@ -77,7 +77,7 @@ def _run(base: Path, jobs: Sequence[tuple[int, Train]], quiet: bool) -> int:
 
 
 def _grouped(items: Sequence[Any], key: Callable[[Any], Any]) -> list[list[Any]]:
-    """Items of equal key together, in the order in which the keys first come."""
+    """Items grouped by key, in the order in which the keys first occur."""
     groups: list[tuple[Any, list[Any]]] = []
     for item in items:
         mine = key(item)

@@ -1,4 +1,4 @@
-"""Messages on standard error, and what asks a run to stop: signals, and a standard output that nobody reads."""
+"""Messages on standard error, and what stops a run: signals, and a standard output whose reader has gone."""
 
 import contextlib
 import functools
@@ -29,7 +29,7 @@ def say(what: str, message: str, style: str = "bold yellow") -> None:
 
 
 def conclude(base: Path, failures: Sequence[str], total: int, stopped: Sequence[int]) -> int:
-    """Say how a grid of runs ended and how to go on with it; the exit status."""
+    """Say how a grid of runs ended and how to resume it; the exit status."""
     for failure in failures:
         say("failed:", failure, "bold red")
     if stopped:
@@ -69,7 +69,7 @@ def stop_on_signals(at_once: Callable[[], None] = lambda: None) -> Iterator[list
 
 def while_heard(display: Any, stopped: list[int]) -> Any:
     """The display, until its stream fails. A reader that has gone (`| head`) puts SIGPIPE into `stopped`, which ends
-    the run as STOPS do; any other failure, as a full disk, is said once and the run goes on."""
+    the run as STOPS do; any other failure, such as a full disk, is reported once and the run continues."""
     return _WhileHeard(display, stopped)
 
 

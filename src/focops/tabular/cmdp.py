@@ -80,11 +80,11 @@ class CMDP:
         return self.cost.shape[2]
 
     def uniform(self) -> Float[np.ndarray, "S A"]:
-        """The policy that knows nothing."""
+        """The uniform policy."""
         return np.full(self.reward.shape, 1 / self.num_actions)
 
     def one_discount(self, what: str) -> float:
-        """γ, which all costs must share; the paper's theory and the linear program stand on one visitation d^π."""
+        """γ, which all costs must share: the paper's theory and the linear program use one visitation d^π."""
         if np.any(self.cost_discounts != self.discount):
             raise UsageError(
                 f"{what} needs one discount for the reward and all costs, but γ = {self.discount:g} and γ_C ="

@@ -20,7 +20,7 @@ EXAMPLES: dict[str, Callable[[], CMDP]] = {
     "random": lambda: garnet(8, 3, 2, tightness=0.85),
 }
 _SHOWN = 40
-"""Rows of the policy that are printed unless all are asked for."""
+"""Rows of the policy that are printed by default."""
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ def _generate(cmdp: CMDP, constraints: list[int], columns: _Columns, elastic: bo
         ret, cost_return = _point(cmdp, greedy, cost)
         bound = min(bound, (0.0 if elastic else ret) + float(nu @ (limits - cost_return)))
         known = any(np.array_equal(greedy, actions) for actions in columns.actions)
-        if bound - value <= _GAP * (1 + abs(bound)) or known:  # known: only rounding keeps the gap open
+        if bound - value <= _GAP * (1 + abs(bound)) or known:  # already known: the remaining gap is rounding
             break
         columns.actions.append(greedy)
         columns.ret.append(ret)

@@ -10,12 +10,12 @@ from jaxtyping import Float
 from focops.tabular.cmdp import CMDP, policy_table
 
 _DENSE = 1000
-"""Up to so many states a dense factorisation is the fastest."""
+"""Up to this many states a dense factorisation is the fastest."""
 _PRECISION = 1e-12
 
 
 class Evaluation(NamedTuple):
-    """What a policy is worth and what it costs."""
+    """The exact values and costs of a policy."""
 
     ret: float
     """J(π)"""

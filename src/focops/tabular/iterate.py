@@ -1,4 +1,4 @@
-"""Theorem 1 again and again, exactly; and the practical variant: λ fixed, ν by projected steps (Eq. 12)."""
+"""Iterating Theorem 1 exactly; and the practical variant: λ fixed, ν by projected steps (Eq. 12)."""
 
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ from focops.tabular.evaluation import Evaluation, evaluate
 from focops.tabular.theorem1 import focops_update, surrogate
 
 _FLOOR = 1e-12
-"""An action of probability 0 is lost for ever (π* ∝ π_k); rounding must not do that."""
+"""Smallest probability: an action of probability 0 is lost for ever (π* ∝ π_k), and rounding must not cause that."""
 
 
 class Iterates(NamedTuple):
@@ -35,7 +35,7 @@ def focops_iterate(
     tolerance: float = 1e-6,
     max_updates: int = 1000,
 ) -> Iterates:
-    """Update (from the uniform policy if none is given) until the policy is feasible and nothing is left to gain.
+    """Update (from the uniform policy if none is given) until the policy is feasible and no update improves it.
 
     Where E_d[A] ≤ 0 for every policy near π_k that keeps the surrogate limits, π_k is optimal: at its ν no action is
     better than those it takes in the states it visits.
@@ -85,7 +85,7 @@ def practical_iterate(
     nu_init: float = 0.0,
     updates: int = 1000,
 ) -> Iterates:
-    """The learner's rules without its noise and networks, for a number of updates."""
+    """The learner's update rules, without sampling noise and networks, for a number of updates."""
     table = policy_table(cmdp, cmdp.uniform() if policy is None else policy)
     nu = np.full(cmdp.num_costs, float(nu_init))
     history, multipliers = [evaluate(cmdp, table)], []

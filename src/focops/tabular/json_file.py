@@ -16,7 +16,7 @@ REQUIRED = ("transition", "reward", "cost", "start", "limits", "discount")
 OPTIONAL = ("cost_discounts", "names", "action_names", "grid")
 _GRID = {"grid", "limit", "slip", "discount"}
 _DENSE = 1000
-"""Up to so many transition entries they are written as nested lists."""
+"""Up to this many transition entries are written as nested lists."""
 
 SHAPE = """a problem is {"transition": [S][A][S] or {"row": [s·A + a …], "next": […], "probability": […]}, "reward": \
 [S][A], "cost": [S][A][m], "start": [S], "limits": [m], "discount": γ}, or {"grid": ["S.", "HG"], "limit": b}"""
@@ -42,7 +42,7 @@ def load(path: Path | str) -> CMDP:
 
 
 def save(cmdp: CMDP, path: Path | str) -> None:
-    """Write the problem where `load` finds it again."""
+    """Write the problem to a file for `load`."""
     try:
         Path(path).write_text(json.dumps(to_json(cmdp)) + "\n")
     except OSError as error:

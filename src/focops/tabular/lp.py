@@ -24,7 +24,7 @@ from focops.tabular.evaluation import Evaluation, evaluate
 TOLERANCE = 1e-6
 """Relative to 1 + |b|: how far a cost may be from its limit and count as at it."""
 _DIRECT = 3000
-"""Up to so many (state, action) pairs HiGHS is given the whole program: under a second."""
+"""Up to this many (state, action) pairs HiGHS solves the whole program, in less than a second."""
 _VISITED = 1e-10
 
 Method = Literal["auto", "direct", "decomposed"]
@@ -110,7 +110,7 @@ def _solver(cmdp: CMDP, method: Method) -> Callable[[CMDP, list[int], bool, floa
 
 
 def _policy(optimum: Optimum) -> Float[np.ndarray, "S A"]:
-    """π = x / Σ_a x; where no policy that is optimal ever comes, the best for the Lagrangian."""
+    """π = x / Σ_a x; in states that the optimal policy never visits, the best action for the Lagrangian."""
     total = optimum.occupancy.sum(1, keepdims=True)
     fallback = np.eye(optimum.occupancy.shape[1])[optimum.greedy]
     visited = total > _VISITED * total.sum()
@@ -122,7 +122,7 @@ def _slack(cmdp: CMDP, constraints: Sequence[int]) -> float:
 
 
 def _explain(cmdp: CMDP, method: Method) -> Infeasible:
-    """Drop constraints while the rest is still infeasible: what stays is a smallest set that cannot be kept."""
+    """Drop constraints while the rest is still infeasible. What remains is a minimal set that cannot be satisfied."""
     conflict = list(range(cmdp.num_costs))
     for i in range(cmdp.num_costs):
         rest = [j for j in conflict if j != i]

@@ -1,6 +1,6 @@
 """Small problems with known optima, as Gymnasium ids: focops.tabular.problems:Crossroads-v0, OneLimit-v0, TwoLimits-v0.
 
-Discounts are low, so that episodes can be cut early without loss and every batch holds many: J_C is then known well.
+Discounts are low, so that episodes can be cut early without loss. Every batch then has many of them, enough for J_C.
 """
 
 import numpy as np

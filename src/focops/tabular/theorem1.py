@@ -11,7 +11,7 @@
 | its gradient in λ         | –              | δ − E_d[KL(π*‖π_k)]                                          |
 
 The dual is convex. For each λ Newton's method finds ν; the KL then falls as λ grows, and λ is where it equals δ. If it
-is below δ however small λ is, the trust region does not bind and λ* = 0: the smallest λ tried then stands for it.
+is below δ however small λ is, the trust region does not bind and λ* = 0: the smallest λ tried is then used.
 
 Where no policy in the trust region keeps the (surrogate) limits, the update *recovers*: it minimises how much they are
 exceeded in sum. That is the same dual with A = 0 and 0 ≤ ν ≤ 1.

@@ -1,4 +1,4 @@
-"""The robots: what each one sees, where it is, when it has fallen and how it starts, on the models Gymnasium ships.
+"""The robots: observation, position, health and start of each one, on the models that Gymnasium ships.
 
 Everything here is a pure function of physics fields over any leading axes, with `xp` = numpy or jax.numpy, so that
 the CPU backend, the GPU backend and the single Gymnasium environment share one definition. Numbers are those of
@@ -18,7 +18,7 @@ Namespace = Any
 """The module numpy or jax.numpy."""
 
 SELF_CONTACTS = 8
-"""Contacts of a robot with itself that fixed buffers have room for, unless told otherwise."""
+"""Default number of contacts of a robot with itself that fixed buffers have room for."""
 
 
 class Physics(NamedTuple):
@@ -67,7 +67,7 @@ def humanoid_features(xp: Namespace, p: Physics, skip: int) -> tuple[Array, ...]
 
 
 def point_features(xp: Namespace, p: Physics, skip: int) -> tuple[Array, ...]:
-    """Position, and the heading as a direction: the angle itself winds up without bound."""
+    """Position, and the heading as a direction: the angle itself grows without bound."""
     heading = p.qpos[..., 2:]
     return p.qpos[..., skip:2], xp.cos(heading), xp.sin(heading)
 
@@ -156,7 +156,7 @@ class Robot:
     fields: tuple[str, ...] = ()
     """Derived fields of MjData that it reads beside qpos and qvel."""
     features: Callable[[Namespace, Physics, int], tuple[Array, ...]] = state_features
-    """Parts of the observation, [..., n] each, without the first so many root coordinates."""
+    """Parts of the observation, [..., n] each, without that many first root coordinates."""
     healthy: Callable[[Namespace, Physics], Array] = always_healthy
     """[...] bool; an unhealthy state ends the episode."""
     control: Callable[[Namespace, Physics, Array], Array] = raw

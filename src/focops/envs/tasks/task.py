@@ -1,4 +1,4 @@
-"""What a task is: a robot, its constraints, and the pure functions that judge a step and place a start."""
+"""A task: a robot, its constraints, and pure functions for the outcome of a step and for the start of an episode."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from focops.envs.tasks.robots import Array, Namespace, Physics, Robot
 
 
 class Outcome(NamedTuple):
-    """How one control step is judged."""
+    """Reward, costs and end of one control step."""
 
     reward: Array
     """[...]"""
@@ -22,7 +22,7 @@ class Outcome(NamedTuple):
 
 
 def stay(xp: Namespace, qpos: Array, u: Array) -> Array:
-    """Start where the model stands."""
+    """Start at the model's own position."""
     return qpos
 
 
