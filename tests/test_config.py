@@ -19,7 +19,7 @@ FOREIGN = "tests.probes:Coin-v0"
 def test_fast_is_bolder_on_tasks_that_we_know(task, scale_free, nu_lead, minibatch):
     algo = default_config(task).algo
     assert (algo.scale_free, algo.nu_lead, algo.minibatch_size) == (scale_free, nu_lead, minibatch)
-    assert algo.value_units == algo.std_units == 1.0
+    assert algo.value_units is algo.std_units is True
     assert algo.value_rate == algo.cost_value_rate == algo.policy_rate == 3e-4
 
 
@@ -27,14 +27,14 @@ def test_fast_is_bolder_on_tasks_that_we_know(task, scale_free, nu_lead, minibat
 def test_paper_is_as_published(task, minibatch):
     algo = default_config(task, preset="paper").algo
     assert (algo.scale_free, algo.nu_lead, algo.cost_fade, algo.minibatch_size) == (0.0, 0.0, 0.0, minibatch)
-    assert algo.value_units == algo.std_units == 0.0
+    assert algo.value_units is algo.std_units is False
     assert algo.value_rate == algo.cost_value_rate == algo.policy_rate == 3e-4
 
 
 @pytest.mark.parametrize("task", ["AntSpeed", FOREIGN])
 def test_other_algorithms_get_the_lead_alone(task):
     algo = default_config(task, "ppo_lagrangian").algo
-    assert (algo.nu_lead, algo.minibatch_size, algo.value_units, algo.std_units) == (5.0, 64, 0.0, 0.0)
+    assert (algo.nu_lead, algo.minibatch_size, algo.value_units, algo.std_units) == (5.0, 64, False, False)
 
 
 @pytest.mark.parametrize(("task", "envs"), [("AntSpeed", 64), ("AntCircle", 1000)])

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from focops.algorithms import ALGORITHMS
+from focops.core.config import ranges
 from focops.envs import tasks
 from focops.errors import UsageError
 
@@ -20,7 +21,7 @@ BACKENDS: tuple[Backend, ...] = ("cpu", "mjx")
 DEFAULT_TASK = "HalfCheetahSpeed-v0"
 
 
-_FAST_FOCOPS = {"scale_free": 0.5, "value_units": 1.0, "std_units": 1.0}
+_FAST_FOCOPS = {"scale_free": 0.5, "value_units": True, "std_units": True}
 """For tasks that we do not know: small problems whose optimum is known settle at it (tests/test_probes.py)."""
 _FAST_FOCOPS_CIRCLE = _FAST_FOCOPS | {"scale_free": 1.0}
 _FAST_FOCOPS_SPEED = _FAST_FOCOPS_CIRCLE | {"nu_lead": 2.0}
@@ -126,9 +127,6 @@ ENV_BYTES, SAMPLE_BYTES, WEIGHT_BYTES = 16 * 1024, 1024, 24
 """What is reckoned for an environment, for a sample of the batch with its activations, and for a weight of the policy
 and of one critic with Adam's moments: of the right order, to refuse what this machine cannot hold before it tries."""
 
-_POSITIVE = "a positive number"
-_NOT_NEGATIVE = "a number ≥ 0 (inf allowed)"
-
 
 def validate(config: TrainConfig) -> None:
     """Refuse what cannot work, before anything is compiled: the value, the range and the way out."""
@@ -181,7 +179,6 @@ def validate(config: TrainConfig) -> None:
         f"Nearest: {_nearest(batch, envs)}",
     )  # fmt: skip
     minibatch = getattr(config.algo, "minibatch_size", batch)
-    require(minibatch >= 1, "--algo.minibatch-size", minibatch, "a whole number ≥ 1")
     require(
         batch % minibatch == 0, "--algo.minibatch-size", minibatch, f"a divisor of --batch-size ({batch})",
         f"Use a batch of {_nearest(batch, minibatch)}, or a minibatch of {_divisor(batch, minibatch)}",
@@ -193,26 +190,10 @@ def validate(config: TrainConfig) -> None:
 
 
 def _validate_algo(algo: Any, require: Any) -> None:
-    """Ranges by field name, for whichever of them an algorithm has."""
-    positive = ["temperature", "trust_region", "policy_rate", "value_rate", "cost_value_rate", "max_grad_norm"]
-    not_negative = ["nu_init", "nu_max", "nu_rate", "nu_lead", "value_l2", "damping", "k_p", "k_i", "k_d"]
-    counts = ["epochs", "max_backtracks", "cg_iterations", "value_iterations"]
-    ranges: dict[str, tuple[Any, str]] = {name: (lambda x: x > 0, _POSITIVE) for name in positive}
-    ranges |= {name: (lambda x: x >= 0, _NOT_NEGATIVE) for name in not_negative}
-    ranges |= {
-        name: (lambda x: 0 <= x <= 1, "in [0, 1]")
-        for name in ("gae", "cost_gae", "scale_free", "cost_fade", "value_units", "std_units")
-    }
-    ranges |= {name: (lambda x: 0 < x < 1, "in (0, 1)") for name in ("discount", "clip", "backtracking")}
-    ranges |= {name: (lambda x: x >= 1, "a whole number ≥ 1") for name in counts}
-    ranges["level"] = (lambda x: 0 <= x < 1, "in [0, 1)")
-    ranges["init_log_std"] = (math.isfinite, "a finite number")
-    ranges["hidden"] = (lambda x: all(width >= 1 for width in x), "widths ≥ 1")
-    for field in dataclasses.fields(algo):
-        if field.name in ranges:
-            check, allowed = ranges[field.name]
-            value = getattr(algo, field.name)
-            require(check(value), f"--algo.{field.name.replace('_', '-')}", value, allowed)
+    """Each field within the range that it declares."""
+    for name, allowed in ranges(type(algo)).items():
+        value = getattr(algo, name)
+        require(allowed.holds(value), f"--algo.{name.replace('_', '-')}", value, allowed.text)
 
 
 def _nearest(value: int, divisor: int) -> str:

@@ -23,7 +23,7 @@ from jaxtyping import Array, Float, Int, Key
 from focops.core import first_order, multipliers, policy
 from focops.core.base import network
 from focops.core.card import Card
-from focops.core.config import pytree_config, static
+from focops.core.config import Fraction, Positive, pytree_config, static
 from focops.core.estimate import Batch, estimate
 from focops.core.first_order import Info, State
 from focops.core.spec import Spec
@@ -33,26 +33,18 @@ CARD = Card("first", "integrates J_C − b", "bounded violation per update, for 
 
 
 @pytree_config
-class Config(first_order.Config):
+class Config(multipliers.LeadConfig, first_order.Config):
     """Defaults: Table 3 of the paper."""
 
-    temperature: float = 1.5
+    temperature: Positive = 1.5
     """λ: how far π* may go towards the better actions; greedier when smaller. > 0."""
-    trust_region: float = 0.02
+    trust_region: Positive = 0.02
     """δ: states whose KL(new‖old) exceeds it are left out; epochs end once the mean KL does. > 0."""
-    nu_init: float = 0.0
-    """ν_0: multiplier at the start, one for all constraints. ≥ 0."""
-    nu_max: float = 2.0
-    """ν_max: upper bound of the multipliers; `inf` for none. ≥ 0."""
-    nu_rate: float = 0.01
-    """α_ν: step size of the multipliers; not annealed. ≥ 0."""
-    nu_lead: float = 0.0
-    """Updates by which the policy's multiplier runs ahead of ν, against swings; 0 is the paper's algorithm. ≥ 0."""
-    scale_free: float = 0.0
+    scale_free: Fraction = 0.0
     """How far λ counts in deviations of Â − ν·Â_C instead of Â's: λ·dev^this. Where cost follows reward the two cancel
     at the limit, and with 0, as published, the policy then hardly moves. Keep it below 1: there steps stay as long
     however little is left, and a policy whose optimum randomises never settles. In [0, 1]."""
-    cost_fade: float = 0.0
+    cost_fade: Fraction = 0.0
     """Weight of a sample's Â_C: γ_C^(this·age). 0, as published: all ages alike. 1: the exact gradient of J_C, which
     lets the policy pay late, where it counts little. In [0, 1]."""
     early_stop: bool = static(True)

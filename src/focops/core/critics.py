@@ -52,7 +52,7 @@ def values(critics: Critics, obs: Float[Array, "*batch O"], config: Config, firs
 
 def in_units_of(critics: Critics, targets: Float[Array, "N k"], config: Config) -> Critics:
     """Move the units towards what a batch's targets ask for, `PACE` of the way, at first all of it."""
-    asked = jnp.sqrt(jnp.mean(targets**2, 0)) ** config.value_units
+    asked = jnp.where(config.value_units, jnp.sqrt(jnp.mean(targets**2, 0)), 1.0)
     known = critics.units > 0
     return critics._replace(units=jnp.where(known, critics.units + PACE * (asked - critics.units), asked))
 

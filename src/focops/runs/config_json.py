@@ -5,12 +5,13 @@ import dataclasses
 import math
 import types
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin
 
 import numpy as np
 
 from focops.algorithms import ALGORITHMS
 from focops.config import TrainConfig
+from focops.core.config import field_types
 from focops.errors import UsageError
 
 FORMAT = 1
@@ -42,11 +43,6 @@ def config_from_json(data: dict[str, Any], network: Any = None) -> TrainConfig:
     built = _decode_fields(ALGORITHMS[algorithm].Config, algo | {"network": None}, "algo.")
     built = dataclasses.replace(built, network=network)
     return _decode_fields(TrainConfig, fields | {"algo": built}, "")
-
-
-def field_types(cls: type) -> dict[str, Any]:
-    """The fields' types, also of a class marked as not to be checked at run time."""
-    return get_type_hints(type(cls.__name__, (cls,), {"__no_type_check__": False, "__module__": cls.__module__}))
 
 
 def _encode(value: Any) -> Any:
