@@ -26,7 +26,7 @@ def test_fast_is_bolder_on_tasks_that_we_know(task, scale_free, nu_lead, minibat
 @pytest.mark.parametrize(("task", "minibatch"), [("AntSpeed", 64), ("AntCircle", 1000), (FOREIGN, 64)])
 def test_paper_is_as_published(task, minibatch):
     algo = default_config(task, preset="paper").algo
-    assert (algo.scale_free, algo.nu_lead, algo.cost_fade, algo.minibatch_size) == (0.0, 0.0, 0.0, minibatch)
+    assert (algo.scale_free, algo.nu_lead, algo.minibatch_size) == (0.0, 0.0, minibatch)
     assert algo.value_units is algo.std_units is False
     assert algo.value_rate == algo.cost_value_rate == algo.policy_rate == 3e-4
 
