@@ -1,8 +1,12 @@
 """What the presets set, per task and algorithm."""
 
+import dataclasses
+
 import pytest
 
-from focops.config import default_config
+from focops.algorithms import ALGORITHMS
+from focops.config import TrainConfig, default_config
+from focops.envs import tasks
 
 FOREIGN = "tests.probes:Coin-v0"
 
@@ -42,3 +46,13 @@ def test_an_accelerator_steps_more_environments(task, envs):
     config = default_config(task, backend="mjx")
     assert config.num_envs == envs
     assert config.batch_size % envs == 0
+
+
+def test_presets_name_fields_that_there_are():
+    of_algorithms = {name: {f.name for f in dataclasses.fields(module.Config)} for name, module in ALGORITHMS.items()}
+    known = {f.name for f in dataclasses.fields(TrainConfig)}
+    known |= {f"{name}.{field}" for name, fields in of_algorithms.items() for field in fields}
+    known |= {f"algo.{field}" for fields in of_algorithms.values() for field in fields}
+    for family in (tasks.ANY, tasks.SPEED, tasks.CIRCLE):
+        for column in (family.both, family.paper, family.fast, family.fast_mjx):
+            assert set(column) <= known, family.name

@@ -5,6 +5,7 @@ import importlib.util
 import itertools
 import math
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -21,13 +22,6 @@ BACKENDS: tuple[Backend, ...] = ("cpu", "mjx")
 DEFAULT_TASK = "HalfCheetahSpeed-v0"
 
 
-_FAST_FOCOPS = {"scale_free": 0.5, "value_units": True, "std_units": True}
-"""For tasks that we do not know: small problems whose optimum is known settle at it (tests/test_probes.py)."""
-_FAST_FOCOPS_CIRCLE = _FAST_FOCOPS | {"scale_free": 1.0}
-_FAST_FOCOPS_SPEED = _FAST_FOCOPS_CIRCLE | {"nu_lead": 2.0}
-"""For our tasks: more reward at the limit, by many seeds of each (results/gap.md); small problems would swing."""
-
-
 @dataclass(frozen=True)
 class TrainConfig:
     """Everything needed to repeat a run."""
@@ -39,9 +33,9 @@ class TrainConfig:
     task: str = DEFAULT_TASK
     """One of `focops tasks`, or any Gymnasium id (`CartPole-v1`, `module:Id-v0`) whose steps carry a cost."""
     preset: Preset = "fast"
-    """fast: parallel environments, J_C by age, damped multipliers, the future valued beyond a time limit; for FOCOPS
-    also critics in units of their targets, noise in units of the actions and other minibatches. paper: one
-    environment, fresh episodes each batch, J_C of the episodes that ended, a time limit is an end, as published."""
+    """fast: parallel environments, J_C by age, damped multipliers, the future valued beyond a time limit, critics in
+    units of their targets, noise in units of the actions; for FOCOPS also other minibatches. paper: one environment,
+    fresh episodes each batch, J_C of the episodes that ended, a time limit is an end, as published."""
     backend: Backend = "cpu"
     """cpu: MuJoCo or Gymnasium on the host, each run a process. mjx: our tasks on an accelerator, all runs one program
     (needs `focops[gpu]`)."""
@@ -85,42 +79,31 @@ class TrainConfig:
 def default_config(
     task: str = DEFAULT_TASK, algorithm: str = "focops", preset: Preset = "fast", backend: Backend = "cpu"
 ) -> TrainConfig:
-    """The preset's defaults for a task: Table 3 of the paper, and its Circle settings where they differ."""
+    """The preset's defaults for a task; `envs/tasks/families.py` has them as a table."""
     if algorithm not in ALGORITHMS:
         raise UsageError(f"unknown algorithm {algorithm!r}; there are: {', '.join(ALGORITHMS)}")
     if preset not in PRESETS:
         raise UsageError(f"unknown preset {preset!r}; there are: {', '.join(PRESETS)}")
     if backend not in BACKENDS:
         raise UsageError(f"unknown backend {backend!r}; there are: {', '.join(BACKENDS)}")
-    algo = ALGORITHMS[algorithm].Config()
-    config = TrainConfig(algo=algo, algorithm=algorithm, task=task, preset=preset)
     found = tasks.find(task)
-    circle = found is not None and found.name.startswith(("AntCircle", "HumanoidCircle", "PointCircle"))
-    if found is not None:
-        config = dataclasses.replace(config, task=found.name)
-    if circle:
-        algo = _replace_present(algo, temperature=1.0, discount=0.995, minibatch_size=1000)
-        if algorithm == "focops":
-            algo = dataclasses.replace(algo, trust_region=0.04)
-        config = dataclasses.replace(config, algo=algo, steps=10_000_000, batch_size=50_000, num_envs=40)
-    config = dataclasses.replace(config, backend=backend)
-    if preset == "fast":
-        if backend == "mjx":  # a step takes as long with many simulations as with few
-            config = dataclasses.replace(config, num_envs=1000 if circle else 64)
-        algo = _replace_present(algo, nu_lead=5.0)
-        if algorithm == "focops":
-            ours = _FAST_FOCOPS_CIRCLE if circle else _FAST_FOCOPS_SPEED
-            tuned = _FAST_FOCOPS if found is None else ours
-            algo = dataclasses.replace(algo, minibatch_size=250 if circle else 128, **tuned)
-        return dataclasses.replace(config, algo=algo)
-    published = dataclasses.replace(algo, bootstrap_time_limit=False, cost_estimator="episodes")
-    return dataclasses.replace(config, num_envs=1, fresh_episodes=True, algo=published)
-
-
-def _replace_present(algo: Any, **values: Any) -> Any:
-    """The algorithm's config with those of the values that it has a field for."""
+    families = (tasks.ANY,) if found is None else (tasks.ANY, found.family)
+    settings: dict[str, Any] = {}
+    for family in families:
+        for column in family.columns(preset, backend):
+            settings |= column
+    algo = ALGORITHMS[algorithm].Config()
     names = {field.name for field in dataclasses.fields(algo)}
-    return dataclasses.replace(algo, **{name: value for name, value in values.items() if name in names})
+    shared = {name: value for name, value in _under("algo", settings).items() if name in names}
+    algo = dataclasses.replace(algo, **shared | _under(algorithm, settings))
+    return TrainConfig(
+        algo, algorithm, task if found is None else found.name, preset, backend,
+        **{name: value for name, value in settings.items() if "." not in name},
+    )  # fmt: skip
+
+
+def _under(prefix: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name.removeprefix(f"{prefix}."): value for name, value in settings.items() if name.startswith(f"{prefix}.")}
 
 
 ENV_BYTES, SAMPLE_BYTES, WEIGHT_BYTES = 16 * 1024, 1024, 24
