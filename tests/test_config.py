@@ -36,9 +36,9 @@ def test_paper_is_as_published(task, minibatch):
 
 
 @pytest.mark.parametrize("task", ["AntSpeed", FOREIGN])
-def test_other_algorithms_get_the_lead_alone(task):
+def test_other_algorithms_get_what_is_not_focops_own(task):
     algo = default_config(task, "ppo_lagrangian").algo
-    assert (algo.nu_lead, algo.minibatch_size, algo.value_units, algo.std_units) == (5.0, 64, False, False)
+    assert (algo.nu_lead, algo.minibatch_size, algo.value_units, algo.std_units) == (5.0, 64, True, True)
 
 
 @pytest.mark.parametrize(("task", "envs"), [("AntSpeed", 64), ("AntCircle", 1000)])

@@ -55,7 +55,7 @@ def test_one_of_an_installed_package_trains_by_its_name(tmp_path, clean, monkeyp
 def test_the_presets_set_what_every_algorithm_has(clean):
     algorithms.register("fixed_price", outside)
     algo = default_config("AntCircle", "fixed_price").algo
-    assert (algo.discount, algo.minibatch_size) == (0.995, 1000)
+    assert (algo.discount, algo.minibatch_size, algo.value_units) == (0.995, 1000, True)
     assert default_config("AntCircle", "fixed_price", "paper").algo.cost_estimator == "episodes"
 
 
