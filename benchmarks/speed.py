@@ -3,13 +3,14 @@
     python benchmarks/speed.py                 # one core, one thread (needs the extra `bench` for Stable-Baselines3)
     python benchmarks/speed.py --two-cores     # what a second core gives one run, and two runs
 
-Whole loop: act, step, rewards and costs, GAE, J_C, 10 epochs of the preset's minibatches (early stop off) for a
+Whole loop: act, step, rewards and costs, GAE, J_C, 10 epochs of the preset's minibatches (no early end) for a
 policy and two critics of 64×64. Physics only: the same simulation states and controls, replayed on the same
 `mujoco.batch`. Rounds of each are interleaved, so that a noisy machine slows all of them alike.
 """
 
 import argparse
 import dataclasses
+import math
 import multiprocessing
 import os
 import statistics
@@ -27,7 +28,7 @@ def trainer(task: str, threads: int = 1) -> Any:
     from focops.trainer import Trainer
 
     config = default_config(task)
-    algo = dataclasses.replace(config.algo, early_stop=False)
+    algo = dataclasses.replace(config.algo, trust_region=math.inf)
     return Trainer(dataclasses.replace(config, algo=algo, threads=threads, steps=10_000_000))
 
 

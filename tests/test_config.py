@@ -1,8 +1,12 @@
 """What the presets set, per task and algorithm."""
 
+import dataclasses
+
 import pytest
 
-from focops.config import default_config
+from focops.algorithms import ALGORITHMS
+from focops.config import TrainConfig, default_config
+from focops.envs import tasks
 
 FOREIGN = "tests.probes:Coin-v0"
 
@@ -19,22 +23,22 @@ FOREIGN = "tests.probes:Coin-v0"
 def test_fast_is_bolder_on_tasks_that_we_know(task, scale_free, nu_lead, minibatch):
     algo = default_config(task).algo
     assert (algo.scale_free, algo.nu_lead, algo.minibatch_size) == (scale_free, nu_lead, minibatch)
-    assert algo.value_units == algo.std_units == 1.0
+    assert algo.value_units is algo.std_units is True
     assert algo.value_rate == algo.cost_value_rate == algo.policy_rate == 3e-4
 
 
 @pytest.mark.parametrize(("task", "minibatch"), [("AntSpeed", 64), ("AntCircle", 1000), (FOREIGN, 64)])
 def test_paper_is_as_published(task, minibatch):
     algo = default_config(task, preset="paper").algo
-    assert (algo.scale_free, algo.nu_lead, algo.cost_fade, algo.minibatch_size) == (0.0, 0.0, 0.0, minibatch)
-    assert algo.value_units == algo.std_units == 0.0
+    assert (algo.scale_free, algo.nu_lead, algo.minibatch_size) == (0.0, 0.0, minibatch)
+    assert algo.value_units is algo.std_units is False
     assert algo.value_rate == algo.cost_value_rate == algo.policy_rate == 3e-4
 
 
 @pytest.mark.parametrize("task", ["AntSpeed", FOREIGN])
-def test_other_algorithms_get_the_lead_alone(task):
+def test_other_algorithms_get_what_is_not_focops_own(task):
     algo = default_config(task, "ppo_lagrangian").algo
-    assert (algo.nu_lead, algo.minibatch_size, algo.value_units, algo.std_units) == (5.0, 64, 0.0, 0.0)
+    assert (algo.nu_lead, algo.minibatch_size, algo.value_units, algo.std_units) == (5.0, 64, True, True)
 
 
 @pytest.mark.parametrize(("task", "envs"), [("AntSpeed", 64), ("AntCircle", 1000)])
@@ -42,3 +46,13 @@ def test_an_accelerator_steps_more_environments(task, envs):
     config = default_config(task, backend="mjx")
     assert config.num_envs == envs
     assert config.batch_size % envs == 0
+
+
+def test_presets_name_fields_that_there_are():
+    of_algorithms = {name: {f.name for f in dataclasses.fields(module.Config)} for name, module in ALGORITHMS.items()}
+    known = {f.name for f in dataclasses.fields(TrainConfig)}
+    known |= {f"{name}.{field}" for name, fields in of_algorithms.items() for field in fields}
+    known |= {f"algo.{field}" for fields in of_algorithms.values() for field in fields}
+    for family in (tasks.ANY, tasks.SPEED, tasks.CIRCLE):
+        for column in (family.both, family.paper, family.fast, family.fast_mjx):
+            assert set(column) <= known, family.name

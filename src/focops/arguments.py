@@ -12,8 +12,8 @@ import tyro
 
 from focops import envs, grid
 from focops.config import DEFAULT_TASK, TrainConfig, default_config, validate
+from focops.core.config import field_types
 from focops.errors import UsageError
-from focops.runs.config_json import field_types
 from focops.runs.directory import RunDirectory, named
 from focops.runs.metrics import require_wandb
 

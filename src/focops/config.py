@@ -1,15 +1,17 @@
-"""A run's configuration: one frozen dataclass that is the command line, the run directory's config.json and the API."""
+"""What a run is made of: one frozen dataclass that is the command line, the run directory's config.json and the API."""
 
 import dataclasses
 import importlib.util
 import itertools
 import math
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from focops.algorithms import ALGORITHMS
+from focops.core.config import ranges
 from focops.envs import tasks
 from focops.errors import UsageError
 
@@ -18,13 +20,6 @@ PRESETS: tuple[Preset, ...] = ("fast", "paper")
 Backend = Literal["cpu", "mjx"]
 BACKENDS: tuple[Backend, ...] = ("cpu", "mjx")
 DEFAULT_TASK = "HalfCheetahSpeed-v0"
-
-
-_FAST_FOCOPS = {"scale_free": 0.5, "value_units": 1.0, "std_units": 1.0}
-"""For tasks that are not ours: small problems with a known optimum settle at it (tests/test_probes.py)."""
-_FAST_FOCOPS_CIRCLE = _FAST_FOCOPS | {"scale_free": 1.0}
-_FAST_FOCOPS_SPEED = _FAST_FOCOPS_CIRCLE | {"nu_lead": 2.0}
-"""For our tasks: chosen by the reward at the limit over many seeds; on small problems they oscillate."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +33,9 @@ class TrainConfig:
     task: str = DEFAULT_TASK
     """One of `focops tasks`, or any Gymnasium id (`CartPole-v1`, `module:Id-v0`) whose steps carry a cost."""
     preset: Preset = "fast"
-    """fast: parallel environments, J_C by age, damped multipliers, the future valued beyond a time limit; for FOCOPS
-    also critics in units of their targets, noise in units of the actions and other minibatches. paper: one
-    environment, fresh episodes each batch, J_C of the episodes that ended, a time limit is an end, as published."""
+    """fast: parallel environments, J_C by age, damped multipliers, the future valued beyond a time limit, critics in
+    units of their targets, noise in units of the actions; for FOCOPS also other minibatches. paper: one environment,
+    fresh episodes each batch, J_C of the episodes that ended, a time limit is an end, as published."""
     backend: Backend = "cpu"
     """cpu: MuJoCo or Gymnasium on the host, each run a process. mjx: our tasks on an accelerator, all runs one program
     (needs `focops[gpu]`)."""
@@ -61,15 +56,16 @@ class TrainConfig:
     threads: int = 1
     """Threads for the physics; results do not depend on it. 0: one per core."""
     self_contacts: int = tasks.SELF_CONTACTS
-    """mjx: room for contacts of a robot with itself, beside all contacts with the floor; ≥ 0. Contacts that do not fit
-    are ignored, with a warning."""
+    """mjx: contacts of a robot with itself that there is room for, beside all with the floor; ≥ 0. Those beyond it are
+    ignored, with a warning."""
     checkpoint_every: int = 50
     """Iterations between checkpoints; 0 for one at the end only."""
     exact: bool = False
     """Start new episodes after each checkpoint, so that resuming is exact also where an environment's state cannot be
     saved. Our tasks and Gymnasium's MuJoCo environments resume exactly without it."""
     env_timeout: float = 300.0
-    """Seconds that a step of a Gymnasium environment may take before the run ends: 0.001 to 1e9, or 0 for no limit."""
+    """Seconds that a step of environments that are not ours may take before the run ends: 0.001 to 1e9, or 0 to wait
+    for ever."""
     init_from: Path | None = None
     """A run whose networks and normaliser this one starts from."""
     out: Path | None = None
@@ -83,50 +79,36 @@ class TrainConfig:
 def default_config(
     task: str = DEFAULT_TASK, algorithm: str = "focops", preset: Preset = "fast", backend: Backend = "cpu"
 ) -> TrainConfig:
-    """The preset's defaults for a task: Table 3 of the paper, and its Circle settings where they differ."""
+    """The preset's defaults for a task; `envs/tasks/families.py` has them as a table."""
     if algorithm not in ALGORITHMS:
         raise UsageError(f"unknown algorithm {algorithm!r}; there are: {', '.join(ALGORITHMS)}")
     if preset not in PRESETS:
         raise UsageError(f"unknown preset {preset!r}; there are: {', '.join(PRESETS)}")
     if backend not in BACKENDS:
         raise UsageError(f"unknown backend {backend!r}; there are: {', '.join(BACKENDS)}")
-    algo = ALGORITHMS[algorithm].Config()
-    config = TrainConfig(algo=algo, algorithm=algorithm, task=task, preset=preset)
     found = tasks.find(task)
-    circle = found is not None and found.name.startswith(("AntCircle", "HumanoidCircle", "PointCircle"))
-    if found is not None:
-        config = dataclasses.replace(config, task=found.name)
-    if circle:
-        algo = _replace_present(algo, temperature=1.0, discount=0.995, minibatch_size=1000)
-        if algorithm == "focops":
-            algo = dataclasses.replace(algo, trust_region=0.04)
-        config = dataclasses.replace(config, algo=algo, steps=10_000_000, batch_size=50_000, num_envs=40)
-    config = dataclasses.replace(config, backend=backend)
-    if preset == "fast":
-        if backend == "mjx":  # on an accelerator a step takes about as long with many simulations as with few
-            config = dataclasses.replace(config, num_envs=1000 if circle else 64)
-        algo = _replace_present(algo, nu_lead=5.0)
-        if algorithm == "focops":
-            ours = _FAST_FOCOPS_CIRCLE if circle else _FAST_FOCOPS_SPEED
-            tuned = _FAST_FOCOPS if found is None else ours
-            algo = dataclasses.replace(algo, minibatch_size=250 if circle else 128, **tuned)
-        return dataclasses.replace(config, algo=algo)
-    published = dataclasses.replace(algo, bootstrap_time_limit=False, cost_estimator="episodes")
-    return dataclasses.replace(config, num_envs=1, fresh_episodes=True, algo=published)
-
-
-def _replace_present(algo: Any, **values: Any) -> Any:
-    """The algorithm's config with those of the values that it has a field for."""
+    families = (tasks.ANY,) if found is None else (tasks.ANY, found.family)
+    settings: dict[str, Any] = {}
+    for family in families:
+        for column in family.columns(preset, backend):
+            settings |= column
+    algo = ALGORITHMS[algorithm].Config()
     names = {field.name for field in dataclasses.fields(algo)}
-    return dataclasses.replace(algo, **{name: value for name, value in values.items() if name in names})
+    shared = {name: value for name, value in _under("algo", settings).items() if name in names}
+    algo = dataclasses.replace(algo, **shared | _under(algorithm, settings))
+    return TrainConfig(
+        algo, algorithm, task if found is None else found.name, preset, backend,
+        **{name: value for name, value in settings.items() if "." not in name},
+    )  # fmt: skip
+
+
+def _under(prefix: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name.removeprefix(f"{prefix}."): value for name, value in settings.items() if name.startswith(f"{prefix}.")}
 
 
 ENV_BYTES, SAMPLE_BYTES, WEIGHT_BYTES = 16 * 1024, 1024, 24
-"""Rough sizes of an environment, of a sample of the batch with its activations, and of a weight of the policy and of
-one critic with Adam's moments. They serve to refuse a run that does not fit into memory before it starts."""
-
-_POSITIVE = "a positive number"
-_NOT_NEGATIVE = "a number ≥ 0 (inf allowed)"
+"""What is reckoned for an environment, for a sample of the batch with its activations, and for a weight of the policy
+and of one critic with Adam's moments: of the right order, to refuse what this machine cannot hold before it tries."""
 
 
 def validate(config: TrainConfig) -> None:
@@ -180,7 +162,6 @@ def validate(config: TrainConfig) -> None:
         f"Nearest: {_nearest(batch, envs)}",
     )  # fmt: skip
     minibatch = getattr(config.algo, "minibatch_size", batch)
-    require(minibatch >= 1, "--algo.minibatch-size", minibatch, "a whole number ≥ 1")
     require(
         batch % minibatch == 0, "--algo.minibatch-size", minibatch, f"a divisor of --batch-size ({batch})",
         f"Use a batch of {_nearest(batch, minibatch)}, or a minibatch of {_divisor(batch, minibatch)}",
@@ -192,26 +173,10 @@ def validate(config: TrainConfig) -> None:
 
 
 def _validate_algo(algo: Any, require: Any) -> None:
-    """Ranges by field name, for whichever of them an algorithm has."""
-    positive = ["temperature", "trust_region", "policy_rate", "value_rate", "cost_value_rate", "max_grad_norm"]
-    not_negative = ["nu_init", "nu_max", "nu_rate", "nu_lead", "value_l2", "damping", "k_p", "k_i", "k_d"]
-    counts = ["epochs", "max_backtracks", "cg_iterations", "value_iterations"]
-    ranges: dict[str, tuple[Any, str]] = {name: (lambda x: x > 0, _POSITIVE) for name in positive}
-    ranges |= {name: (lambda x: x >= 0, _NOT_NEGATIVE) for name in not_negative}
-    ranges |= {
-        name: (lambda x: 0 <= x <= 1, "in [0, 1]")
-        for name in ("gae", "cost_gae", "scale_free", "cost_fade", "value_units", "std_units")
-    }
-    ranges |= {name: (lambda x: 0 < x < 1, "in (0, 1)") for name in ("discount", "clip", "backtracking")}
-    ranges |= {name: (lambda x: x >= 1, "a whole number ≥ 1") for name in counts}
-    ranges["level"] = (lambda x: 0 <= x < 1, "in [0, 1)")
-    ranges["init_log_std"] = (math.isfinite, "a finite number")
-    ranges["hidden"] = (lambda x: all(width >= 1 for width in x), "widths ≥ 1")
-    for field in dataclasses.fields(algo):
-        if field.name in ranges:
-            check, allowed = ranges[field.name]
-            value = getattr(algo, field.name)
-            require(check(value), f"--algo.{field.name.replace('_', '-')}", value, allowed)
+    """Each field within the range that it declares."""
+    for name, allowed in ranges(type(algo)).items():
+        value = getattr(algo, name)
+        require(allowed.holds(value), f"--algo.{name.replace('_', '-')}", value, allowed.text)
 
 
 def _nearest(value: int, divisor: int) -> str:
@@ -225,5 +190,5 @@ def _divisor(batch: int, near: int) -> int:
 
 
 def _memory() -> int:
-    """Bytes of memory of this machine."""
+    """Bytes of memory that this machine has."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -78,13 +78,13 @@ def test_defaults_are_those_of_the_task_and_the_preset(calls: Calls, task: str) 
 
 def test_flags_override_defaults(calls: Calls, tmp_path: Path) -> None:
     flags = "--steps 250k --seed 7 --cost-limit 20 --cost-discount 1 --algo.temperature 2 --algo.nu-max inf"
-    more = f"--algo.early-stop False --algo.hidden 32 16 --num_envs 8 --out {tmp_path / 'run'}"
+    more = f"--algo.bootstrap-time-limit False --algo.hidden 32 16 --num_envs 8 --out {tmp_path / 'run'}"
     assert cli.main(["train", *flags.split(), *more.split(), "HopperSpeed"]) == 0
     config = calls[0][0]
     assert (config.task, config.steps, config.seed, config.num_envs) == ("HopperSpeed-v0", 250_000, 7, 8)
     assert (config.cost_limit, config.cost_discount, config.out) == ((20.0,), (1.0,), tmp_path / "run")
     assert (config.algo.temperature, config.algo.nu_max) == (2.0, float("inf"))
-    assert (config.algo.early_stop, config.algo.hidden) == (False, (32, 16))
+    assert (config.algo.bootstrap_time_limit, config.algo.hidden) == (False, (32, 16))
     assert type(config.algo) is type(default_config().algo)
 
 

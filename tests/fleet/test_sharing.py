@@ -21,7 +21,7 @@ from tests.fleet.cases import BASE, config
         ({"threads": 2}, True),
         ({"hidden": (9,)}, False),
         ({"epochs": 9}, False),
-        ({"early_stop": False}, False),
+        ({"bootstrap_time_limit": False}, False),
         ({"num_envs": 8}, False),
         ({"batch_size": 128}, False),
         ({"steps": 9000}, False),

@@ -80,7 +80,7 @@ def test_a_network_from_python_is_described_and_not_rebuilt() -> None:
         ({"preset": "slow"}, "preset is 'slow'"),
         ({"cost_limit": 3}, "cost_limit is 3"),
         ({"algo": None}, "algo is None"),
-        ({"algo": {"temperature": 1.0}}, "lacks algo.*trust_region"),
+        ({"algo": {"temperature": "hot"}}, "algo.temperature is 'hot'; expected float"),
     ],
 )
 def test_a_config_that_does_not_fit_is_explained(change: dict, message: str) -> None:

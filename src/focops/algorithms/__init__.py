@@ -1,5 +1,14 @@
-"""Every algorithm is a module with CARD, Config, State, init(key, spec, config), update(key, state, rollout, config)
-and network(config); `State` has the fields `policy` and `nu`, `Info` the field `cost_return`."""
+"""The algorithms by name. Each is a module with
+
+Config                               a pytree_config that extends core.base.Config
+init(key, spec, config)              a State: a NamedTuple with the fields `policy`, `critics` and `nu`
+update(key, state, rollout, config)  the next State, and an Info: a NamedTuple with the field `cost_return`
+network(config)                      core.base.network
+CARD                                 what `focops algos` says of it (optional)
+
+`register` adds one from outside; a package does it without Python code, by an entry point in the group
+`focops.algorithms` that names the module.
+"""
 
 from types import ModuleType
 
@@ -16,8 +25,19 @@ from focops.algorithms import (
     trpo,
     trpo_lagrangian,
 )
+from focops.core.registry import Registry
+from focops.errors import UsageError
 
-ALGORITHMS: dict[str, ModuleType] = {
+_PARTS = ("Config", "init", "update", "network")
+
+
+def _check(name: str, module: object) -> None:
+    missing = [part for part in _PARTS if not hasattr(module, part)]
+    if missing or not isinstance(module, ModuleType):
+        raise UsageError(f"the algorithm {name!r} must be a module with {', '.join(_PARTS)}; it is {module!r}")
+
+
+_OWN = {
     "focops": focops,
     "ppo": ppo,
     "trpo": trpo,
@@ -30,3 +50,6 @@ ALGORITHMS: dict[str, ModuleType] = {
     "lyapunov": lyapunov,
     "cvar": cvar,
 }
+ALGORITHMS: Registry[ModuleType] = Registry("algorithm", "focops.algorithms", _check, _OWN)
+register = ALGORITHMS.register
+"""register(name, module): train it with `focops.train(task, algo=name)`."""

@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, Key
 from focops.core import first_order, multipliers, surrogates
 from focops.core.base import network as network
 from focops.core.card import Card
-from focops.core.config import pytree_config
+from focops.core.config import InnerFraction, NotNegative, pytree_config
 from focops.core.estimate import Batch, estimate
 from focops.core.first_order import Info, State
 from focops.core.spec import Spec
@@ -32,15 +32,15 @@ class Config(first_order.Config):
     """Defaults: PPO's of Table 3 of the FOCOPS paper. The publication's gains fit undiscounted costs of other tasks;
     here K_I is that table's rate of ν, and K_P is ten times K_I: a violation counts at once as in ten updates."""
 
-    clip: float = 0.2
+    clip: InnerFraction = 0.2
     """ε: how far from 1 the ratio of probabilities still counts. In (0, 1)."""
-    k_p: float = 0.1
+    k_p: NotNegative = 0.1
     """K_P: answer to the violation J_C − b. ≥ 0."""
-    k_i: float = 0.01
+    k_i: NotNegative = 0.01
     """K_I: answer to the sum of violations. ≥ 0."""
-    k_d: float = 0.01
+    k_d: NotNegative = 0.01
     """K_D: answer to a rise of J_C since the update before. ≥ 0."""
-    nu_max: float = 100.0
+    nu_max: NotNegative = 100.0
     """ν_max: upper bound of the multipliers; `inf` for none. ≥ 0."""
 
 

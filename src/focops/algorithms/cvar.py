@@ -29,7 +29,7 @@ from jaxtyping import Array, Float, Int, Key
 from focops.core import first_order, multipliers, surrogates, tail
 from focops.core.base import network as network
 from focops.core.card import Card
-from focops.core.config import pytree_config
+from focops.core.config import FractionBelow1, InnerFraction, pytree_config
 from focops.core.critics import values
 from focops.core.estimate import estimate
 from focops.core.first_order import State
@@ -40,22 +40,14 @@ CARD = Card("first", "integrates CVaR − b", "converges, if ν is slowest", "Ch
 
 
 @pytree_config
-class Config(first_order.Config):
+class Config(multipliers.LeadConfig, first_order.Config):
     """Defaults: PPO's of Table 3 of the FOCOPS paper, and that table's multiplier of FOCOPS."""
 
-    level: float = 0.95
+    level: FractionBelow1 = 0.95
     """α: the limit holds for the mean cost of the worst 1 − α of episodes; 0 is the mean of all (0.95: the
     publication's experiments). In [0, 1)."""
-    clip: float = 0.2
+    clip: InnerFraction = 0.2
     """ε: how far from 1 the ratio of probabilities still counts. In (0, 1)."""
-    nu_init: float = 0.0
-    """λ_0: multiplier at the start, one for all constraints. ≥ 0."""
-    nu_max: float = 2.0
-    """λ_max: upper bound of the multipliers; `inf` for none. ≥ 0."""
-    nu_rate: float = 0.01
-    """Step size of the multipliers; not annealed. ≥ 0."""
-    nu_lead: float = 0.0
-    """Updates by which the policy's multiplier runs ahead of λ, against swings; 0 is the publication's. ≥ 0."""
 
 
 class Info(NamedTuple):

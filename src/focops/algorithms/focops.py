@@ -13,17 +13,17 @@
 
 The multiplier moves first, by how far J_C is from its limit; the policy then goes towards the optimal update policy
 π* ∝ π_k exp((A − ν·A_C)/λ); the step is as long as K epochs of minibatches, or shorter once the mean KL exceeds δ.
+
+What goes beyond the paper is all in `beyond_the_paper`: the ν and the λ that the policy's step is taken with.
 """
 
-import dataclasses
-
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float, Key
 
 from focops.core import first_order, multipliers, policy
 from focops.core.base import network
 from focops.core.card import Card
-from focops.core.config import pytree_config, static
+from focops.core.config import Fraction, Positive, pytree_config
 from focops.core.estimate import Batch, estimate
 from focops.core.first_order import Info, State
 from focops.core.spec import Spec
@@ -33,30 +33,18 @@ CARD = Card("first", "integrates J_C − b", "bounded violation per update, for 
 
 
 @pytree_config
-class Config(first_order.Config):
+class Config(multipliers.LeadConfig, first_order.Config):
     """Defaults: Table 3 of the paper."""
 
-    temperature: float = 1.5
+    temperature: Positive = 1.5
     """λ: how far π* may go towards the better actions; greedier when smaller. > 0."""
-    trust_region: float = 0.02
+    trust_region: Positive = 0.02
     """δ: states whose KL(new‖old) exceeds it are left out; epochs end once the mean KL does. > 0."""
-    nu_init: float = 0.0
-    """ν_0: multiplier at the start, one for all constraints. ≥ 0."""
-    nu_max: float = 2.0
-    """ν_max: upper bound of the multipliers; `inf` for none. ≥ 0."""
-    nu_rate: float = 0.01
-    """α_ν: step size of the multipliers; not annealed. ≥ 0."""
-    nu_lead: float = 0.0
-    """Updates by which the policy's multiplier runs ahead of ν, against swings; 0 is the paper's algorithm. ≥ 0."""
-    scale_free: float = 0.0
-    """How far λ counts in deviations of Â − ν·Â_C instead of Â's: λ·dev^this. Where cost follows reward the two cancel
-    at the limit, and with 0, as published, the policy then hardly moves. Keep it below 1: there steps stay as long
-    however little is left, and a policy whose optimum randomises never settles. In [0, 1]."""
-    cost_fade: float = 0.0
-    """Weight of a sample's Â_C: γ_C^(this·age). 0, as published: all ages alike. 1: the exact gradient of J_C, which
-    lets the policy pay late, where it counts little. In [0, 1]."""
-    early_stop: bool = static(True)
-    """End the epochs once the mean KL(new‖old) exceeds δ."""
+    scale_free: Fraction = 0.0
+    """λ counts in units of σ^this, σ the standard deviation of Â − ν·Â_C. 0: the published λ; where cost follows
+    reward, Â and ν·Â_C cancel at the limit, and the policy then hardly moves. 1: it moves as far however little is
+    left; more reward on our tasks, but a policy whose optimum randomises never settles. 0.5: such a policy settles,
+    so this is for tasks of which little is known. In [0, 1]."""
 
 
 def init(key: Key[Array, ""], spec: Spec, config: Config) -> State:
@@ -66,33 +54,37 @@ def init(key: Key[Array, ""], spec: Spec, config: Config) -> State:
 def update(key: Key[Array, ""], state: State, rollout: Rollout, config: Config) -> tuple[State, Info]:
     """One pass of Algorithm 1's loop, from a batch of trajectories to the next policy."""
     critics, batch, cost = estimate(state.critics, state.policy, rollout, config)
-    limits = jnp.array(config.limits)
-    batch = batch._replace(cost_advantage=fade(batch.cost_advantage, rollout.age, config))
-    nu = multipliers.step(state.nu, cost.cost_return, limits, config.nu_rate, config.nu_max)
-    pressure = multipliers.lead(nu, cost.cost_return, limits, config.nu_rate, config.nu_max, config.nu_lead)
+    nu = multipliers.step(state.nu, cost.cost_return, jnp.array(config.limits), config.nu_rate, config.nu_max)
+    pressure, temperature = beyond_the_paper(nu, batch, cost.cost_return, config)
 
     state = state._replace(critics=critics, nu=nu)
-    spread = jnp.std(batch.advantage - batch.cost_advantage @ pressure) + 1e-6
-    measured = dataclasses.replace(config, temperature=config.temperature * spread**config.scale_free)
-    loss = lambda theta, minibatch: policy_loss(theta, minibatch, pressure, measured)
-    max_kl = config.trust_region if config.early_stop else None
-    state, epochs, kl = first_order.improve(key, state, batch, loss, max_kl, rollout.progress, config)
+    loss = lambda theta, minibatch: policy_loss(theta, minibatch, pressure, temperature, config)
+    state, epochs, kl = first_order.improve(key, state, batch, loss, config.trust_region, rollout.progress, config)
     return state, first_order.report(state, batch, cost.cost_return, epochs, kl, config)
 
 
-def fade(cost_advantage: Float[Array, "N m"], age: Int[Array, "T E"], config: Config) -> Float[Array, "N m"]:
-    """Â_C weighted by age, to unit deviation again."""
-    weight = jnp.array(config.cost_discounts) ** (config.cost_fade * age.reshape(-1, 1).astype(jnp.float32))
-    weighted = weight * cost_advantage
-    scale = jnp.where(config.cost_fade > 0, 1.0 / (jnp.std(weighted, 0) + 1e-6), 1.0)
-    return weighted * scale
-
-
-def policy_loss(theta: Params, batch: Batch, nu: Float[Array, "m"], config: Config) -> Float[Array, ""]:
+def policy_loss(
+    theta: Params,
+    batch: Batch,
+    nu: Float[Array, "m"],
+    temperature: Float[Array, ""] | float,
+    config: Config,
+) -> Float[Array, ""]:
     """Its gradient is Eq. 13: towards the optimal update policy, only where still inside the trust region."""
     new = policy.distribution(network(config), theta, batch.obs)
     kl = new.kl(batch.old)
     ratio = jnp.exp(new.log_prob(batch.action) - batch.old_log_prob)
     advantage = batch.advantage - batch.cost_advantage @ nu
     inside = kl <= config.trust_region
-    return jnp.mean(inside * (kl - ratio * advantage / config.temperature))
+    return jnp.mean(inside * (kl - ratio * advantage / temperature))
+
+
+def beyond_the_paper(
+    nu: Float[Array, "m"], batch: Batch, cost_return: Float[Array, "m"], config: Config
+) -> tuple[Float[Array, "m"], Float[Array, ""]]:
+    """The ν and λ of the policy's step: ahead of ν by `nu_lead`, λ in units by `scale_free`. With both 0, as published,
+    they are ν and λ themselves."""
+    limits = jnp.array(config.limits)
+    pressure = multipliers.lead(nu, cost_return, limits, config.nu_rate, config.nu_max, config.nu_lead)
+    left = jnp.std(batch.advantage - batch.cost_advantage @ pressure) + 1e-6
+    return pressure, config.temperature * left**config.scale_free

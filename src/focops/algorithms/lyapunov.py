@@ -29,7 +29,7 @@ from jaxtyping import Array, Float, Key
 from focops.core import first_order, policy, surrogates, trust_region
 from focops.core.base import network as network
 from focops.core.card import Card
-from focops.core.config import pytree_config, static
+from focops.core.config import Count, InnerFraction, Positive, pytree_config, static
 from focops.core.estimate import Batch, estimate
 from focops.core.first_order import Info, State
 from focops.core.spec import Spec
@@ -42,13 +42,13 @@ CARD = Card("first", "none: projection", "safe from safe, to first order", "Chow
 class Config(first_order.Config):
     """Defaults: PPO's of Table 3 of the FOCOPS paper; δ and its line search are FOCOPS's and CPO's of that table."""
 
-    clip: float = 0.2
+    clip: InnerFraction = 0.2
     """ε: how far from 1 the ratio of probabilities still counts. In (0, 1)."""
-    trust_region: float = 0.02
+    trust_region: Positive = 0.02
     """δ: bound of the mean KL(new‖old) of the projected step. > 0."""
-    backtracking: float = 0.8
+    backtracking: InnerFraction = 0.8
     """Factor by which a rejected step is shortened. In (0, 1)."""
-    max_backtracks: int = static(10)
+    max_backtracks: Count = static(10)
     """Lengths tried before the policy is left as it is. ≥ 1."""
 
 

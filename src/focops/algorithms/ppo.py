@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Key
 from focops.core import first_order, surrogates
 from focops.core.base import network as network
 from focops.core.card import Card
-from focops.core.config import pytree_config
+from focops.core.config import InnerFraction, pytree_config
 from focops.core.estimate import Batch, estimate
 from focops.core.first_order import Info, State
 from focops.core.spec import Spec
@@ -28,7 +28,7 @@ CARD = Card("first", "none", "none: unconstrained", "Schulman et al. 2017")
 class Config(first_order.Config):
     """Defaults: Table 3 of the FOCOPS paper."""
 
-    clip: float = 0.2
+    clip: InnerFraction = 0.2
     """ε: how far from 1 the ratio of probabilities still counts. In (0, 1)."""
 
 

@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, Key
 from focops.core import first_order, multipliers, surrogates
 from focops.core.base import network as network
 from focops.core.card import Card
-from focops.core.config import pytree_config
+from focops.core.config import InnerFraction, NotNegative, pytree_config
 from focops.core.estimate import Batch, estimate
 from focops.core.first_order import Info, State
 from focops.core.spec import Spec
@@ -28,19 +28,13 @@ CARD = Card("first", "integrates J_C − b", "none proved", "Ray et al. 2019")
 
 
 @pytree_config
-class Config(first_order.Config):
+class Config(multipliers.LeadConfig, first_order.Config):
     """Defaults: Table 3 of the FOCOPS paper."""
 
-    clip: float = 0.2
+    clip: InnerFraction = 0.2
     """ε: how far from 1 the ratio of probabilities still counts. In (0, 1)."""
-    nu_init: float = 0.0
-    """ν_0: multiplier at the start, one for all constraints. ≥ 0."""
-    nu_max: float = 1.0
+    nu_max: NotNegative = 1.0
     """ν_max: upper bound of the multipliers; `inf` for none. ≥ 0."""
-    nu_rate: float = 0.01
-    """α_ν: step size of the multipliers; not annealed. ≥ 0."""
-    nu_lead: float = 0.0
-    """Updates by which the policy's multiplier runs ahead of ν, against swings; 0 is the paper's algorithm. ≥ 0."""
 
 
 def init(key: Key[Array, ""], spec: Spec, config: Config) -> State:

@@ -19,7 +19,7 @@ from jaxtyping import Array, Float, Key
 from focops.core import first_order, multipliers, surrogates
 from focops.core.base import network as network
 from focops.core.card import Card
-from focops.core.config import pytree_config
+from focops.core.config import InnerFraction, NotNegative, pytree_config
 from focops.core.estimate import Batch, estimate
 from focops.core.first_order import Info, State
 from focops.core.spec import Spec
@@ -29,17 +29,15 @@ CARD = Card("first", "integrates J_C − b", "converges, if ν is slowest", "Tes
 
 
 @pytree_config
-class Config(first_order.Config):
+class Config(multipliers.Config, first_order.Config):
     """Defaults: PPO's of Table 3 of the FOCOPS paper; the multiplier's rate is half of that table's: the
     publication asks it to be the slowest. (On HalfCheetahSpeed 0.001 and less let the cost swing by a quarter.)"""
 
-    clip: float = 0.2
+    clip: InnerFraction = 0.2
     """ε: how far from 1 the ratio of probabilities still counts. In (0, 1)."""
-    nu_init: float = 0.0
-    """λ_0: multiplier at the start, one for all constraints. ≥ 0."""
-    nu_max: float = 100.0
+    nu_max: NotNegative = 100.0
     """λ_max: upper bound of the multipliers; `inf` for none. ≥ 0."""
-    nu_rate: float = 0.005
+    nu_rate: NotNegative = 0.005
     """η_1: step size of the multipliers; not annealed. ≥ 0."""
 
 

@@ -15,7 +15,7 @@ from jaxtyping import Array, Key
 from focops.core import second_order
 from focops.core.base import network as network
 from focops.core.card import Card
-from focops.core.config import pytree_config
+from focops.core.config import Finite, pytree_config
 from focops.core.estimate import estimate
 from focops.core.second_order import Info, State
 from focops.core.spec import Spec
@@ -28,7 +28,7 @@ CARD = Card("second", "none", "none: unconstrained", "Schulman et al. 2015")
 class Config(second_order.Config):
     """Defaults: those of TRPO-L in Table 3 of the FOCOPS paper."""
 
-    init_log_std: float = -1.0
+    init_log_std: Finite = -1.0
     """log σ at the start (continuous actions)."""
 
 

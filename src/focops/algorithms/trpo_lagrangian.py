@@ -17,7 +17,7 @@ from jaxtyping import Array, Key
 from focops.core import multipliers, second_order
 from focops.core.base import network as network
 from focops.core.card import Card
-from focops.core.config import pytree_config
+from focops.core.config import Finite, pytree_config
 from focops.core.estimate import estimate
 from focops.core.second_order import Info, State
 from focops.core.spec import Spec
@@ -27,19 +27,11 @@ CARD = Card("second", "integrates J_C − b", "none proved", "Ray et al. 2019")
 
 
 @pytree_config
-class Config(second_order.Config):
+class Config(multipliers.LeadConfig, second_order.Config):
     """Defaults: Table 3 of the FOCOPS paper."""
 
-    init_log_std: float = -1.0
+    init_log_std: Finite = -1.0
     """log σ at the start (continuous actions)."""
-    nu_init: float = 0.0
-    """ν_0: multiplier at the start, one for all constraints. ≥ 0."""
-    nu_max: float = 2.0
-    """ν_max: upper bound of the multipliers; `inf` for none. ≥ 0."""
-    nu_rate: float = 0.01
-    """α_ν: step size of the multipliers; not annealed. ≥ 0."""
-    nu_lead: float = 0.0
-    """Updates by which the policy's multiplier runs ahead of ν, against swings; 0 is the paper's algorithm. ≥ 0."""
 
 
 def init(key: Key[Array, ""], spec: Spec, config: Config) -> State:

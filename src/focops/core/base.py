@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from focops.core.config import pytree_config, static
+from focops.core.config import Finite, Fraction, InnerFraction, NotNegative, Positive, Widths, pytree_config, static
 from focops.core.networks import MLP, Network
 
 
@@ -10,27 +10,27 @@ from focops.core.networks import MLP, Network
 class Config:
     """Advantages and critics. Defaults: Table 3 of the FOCOPS paper, where all algorithms share these."""
 
-    value_rate: float = 3e-4
+    value_rate: Positive = 3e-4
     """α_V: learning rate of the reward critic, annealed linearly to 0. > 0."""
-    cost_value_rate: float = 3e-4
+    cost_value_rate: Positive = 3e-4
     """α_V: learning rate of the cost critics, annealed linearly to 0. > 0."""
-    discount: float = 0.99
+    discount: InnerFraction = 0.99
     """γ: discount of the reward, in (0, 1)."""
-    gae: float = 0.95
+    gae: Fraction = 0.95
     """β: GAE parameter of the reward, in [0, 1]."""
-    cost_gae: float = 0.95
+    cost_gae: Fraction = 0.95
     """β_C: GAE parameter of the costs, in [0, 1]."""
-    value_units: float = 0.0
-    """How far critics count in units of their targets: V = (targets' root mean square)^this · network. 0, as published,
-    lets a network of small numbers take long to reach values of hundreds. In [0, 1]."""
-    value_l2: float = 3e-3
+    value_units: bool = False
+    """Critics in units of their targets: V = (targets' root mean square) · network. If not, as published, a network of
+    small numbers takes long to reach values of hundreds."""
+    value_l2: NotNegative = 3e-3
     """L2 coefficient on all parameters of the critics. ≥ 0."""
-    init_log_std: float = -0.5
+    init_log_std: Finite = -0.5
     """log σ at the start (continuous actions)."""
-    std_units: float = 0.0
-    """How far σ starts in units of the actions: σ = e^init_log_std · (half an action's range)^this. 0, as published, is
-    the same σ for all; 1 the same share of what each action can do. In [0, 1]."""
-    hidden: tuple[int, ...] = static((64, 64))
+    std_units: bool = False
+    """σ starts in units of the actions, e^init_log_std · (half an action's range): the same share of what each can do.
+    If not, as published, the same σ for all."""
+    hidden: Widths = static((64, 64))
     """Widths of the tanh layers of the policy and of each critic."""
     bootstrap_time_limit: bool = static(True)
     """Value the future beyond a time limit; if not, it counts as an end (V = 0)."""

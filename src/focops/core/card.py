@@ -4,9 +4,13 @@ from typing import Literal, NamedTuple
 
 
 class Card(NamedTuple):
-    order: Literal["first", "second"]
+    order: Literal["first", "second", "–"]
     """Derivatives of the policy that its step uses."""
     multiplier: str
     guarantee: str
     """What the algorithm guarantees about the constraints, and under which condition."""
     reference: str
+
+
+NO_CARD = Card("–", "–", "–", "–")
+"""Of an algorithm that says nothing of itself."""

@@ -12,11 +12,11 @@ from focops.core.spec import Spec
 from focops.core.types import Params
 
 PACE = 0.1
-"""Share of the distance to a batch's own units that an update moves. All values scale with the units: no jumps."""
+"""Share of the way to a batch's own units: they may not jump, since every value jumps with them."""
 
 
 class Critics(NamedTuple):
-    """The critics with their optimiser and units, and what the estimate of J_C remembers."""
+    """What is learned about the current policy, and what learning it remembers."""
 
     params: Params
     """1 + m networks, the reward's first, stacked along each leaf's first axis; evaluated and fitted as one."""
@@ -51,8 +51,8 @@ def values(critics: Critics, obs: Float[Array, "*batch O"], config: Config, firs
 
 
 def in_units_of(critics: Critics, targets: Float[Array, "N k"], config: Config) -> Critics:
-    """Move the units towards the root mean square of a batch's targets, by the share `PACE`; at first all the way."""
-    asked = jnp.sqrt(jnp.mean(targets**2, 0)) ** config.value_units
+    """Move the units towards what a batch's targets ask for, `PACE` of the way, at first all of it."""
+    asked = jnp.where(config.value_units, jnp.sqrt(jnp.mean(targets**2, 0)), 1.0)
     known = critics.units > 0
     return critics._replace(units=jnp.where(known, critics.units + PACE * (asked - critics.units), asked))
 

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from focops.core import base, critics, policy, sgd
 from focops.core.base import network
-from focops.core.config import pytree_config, static
+from focops.core.config import Count, Positive, pytree_config, static
 from focops.core.critics import Critics
 from focops.core.estimate import Batch
 from focops.core.spec import Spec
@@ -20,13 +20,13 @@ from focops.core.types import Params
 class Config(base.Config):
     """Defaults: Table 3 of the FOCOPS paper, the same for PPO, PPO-L and FOCOPS."""
 
-    policy_rate: float = 3e-4
+    policy_rate: Positive = 3e-4
     """α_π: learning rate of the policy, annealed linearly to 0. > 0."""
-    max_grad_norm: float = 40.0
+    max_grad_norm: Positive = 40.0
     """Clip of the policy gradient's norm (in the authors' program, not in the paper); `inf` for none. > 0."""
-    epochs: int = static(10)
+    epochs: Count = static(10)
     """K: passes over each batch, unless the KL ends them. ≥ 1."""
-    minibatch_size: int = static(64)
+    minibatch_size: Count = static(64)
     """B: samples per gradient step; must divide the batch. ≥ 1."""
 
 

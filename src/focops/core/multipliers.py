@@ -5,6 +5,28 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from focops.core.config import NotNegative, pytree_config
+
+
+@pytree_config
+class Config:
+    """Of a multiplier that sums up violations. Defaults: Table 3 of the FOCOPS paper, FOCOPS's column."""
+
+    nu_init: NotNegative = 0.0
+    """ν_0: multiplier at the start, one for all constraints. ≥ 0."""
+    nu_max: NotNegative = 2.0
+    """ν_max: upper bound of the multipliers; `inf` for none. ≥ 0."""
+    nu_rate: NotNegative = 0.01
+    """α_ν: step size of the multipliers; not annealed. ≥ 0."""
+
+
+@pytree_config
+class LeadConfig(Config):
+    """Of one whose swings can be damped."""
+
+    nu_lead: NotNegative = 0.0
+    """Updates by which the policy's multiplier runs ahead of ν, against swings; 0 as published. ≥ 0."""
+
 
 def step(
     nu: Float[Array, "m"],

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Bool, Float, Key
 
 from focops.core.distributions import Categorical, DiagonalGaussian, Distribution
 from focops.core.networks import Network
@@ -31,9 +31,9 @@ def init(
     network: Network,
     spec: Spec,
     init_log_std: Float[Array, ""] | float,
-    std_units: Float[Array, ""] | float = 0.0,
+    std_units: Bool[Array, ""] | Float[Array, ""] | bool = False,
 ) -> PolicyParams:
-    """A new network; σ = e^init_log_std · (half the action's range)^std_units."""
+    """A new network; σ = e^init_log_std, with `std_units` times half of each action's range."""
     params = network.init(key, spec.obs_size, spec.action_size)
     if spec.discrete:
         return CategoricalParams(params)

@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from focops.core import base, critics, policy, surrogates, trust_region
 from focops.core.base import network
-from focops.core.config import pytree_config, static
+from focops.core.config import Count, InnerFraction, NotNegative, Positive, pytree_config, static
 from focops.core.critics import Critics
 from focops.core.estimate import Batch
 from focops.core.spec import Spec
@@ -21,17 +21,17 @@ from focops.core.types import Rollout
 class Config(base.Config):
     """Defaults: Table 3 of the FOCOPS paper, the same for TRPO-L and CPO but for the initial log σ."""
 
-    trust_region: float = 0.01
+    trust_region: Positive = 0.01
     """δ: bound of the mean KL(new‖old), summed over action dimensions. > 0."""
-    damping: float = 0.01
+    damping: NotNegative = 0.01
     """Added to the diagonal of the KL's Hessian. ≥ 0."""
-    backtracking: float = 0.8
+    backtracking: InnerFraction = 0.8
     """Factor by which a rejected step is shortened. In (0, 1)."""
-    max_backtracks: int = static(10)
+    max_backtracks: Count = static(10)
     """Lengths tried before the policy is left as it is. ≥ 1."""
-    cg_iterations: int = static(10)
+    cg_iterations: Count = static(10)
     """Conjugate gradient iterations per solution with the KL's Hessian. ≥ 1."""
-    value_iterations: int = static(80)
+    value_iterations: Count = static(80)
     """Adam steps of the critics per update, each on the whole batch. ≥ 1."""
 
 

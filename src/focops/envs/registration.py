@@ -4,10 +4,10 @@ from focops.envs.tasks import TASKS
 
 
 def register() -> None:
-    """Make `gymnasium.make("focops/AntSpeed-v0")` and the other tasks known; calling it again changes nothing."""
+    """Make `gymnasium.make("focops/AntSpeed-v0")` and the other tasks known, with those registered meanwhile."""
     import gymnasium
 
-    for task in TASKS.values():
+    for task in TASKS.loaded.values():
         name = f"focops/{task.name}"
         if name not in gymnasium.registry:
             gymnasium.register(

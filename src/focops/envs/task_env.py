@@ -63,11 +63,11 @@ class TaskEnv(gymnasium.Env[np.ndarray, np.ndarray]):
             else:
                 mujoco.mj_step(self.model, self.data, nstep=robot.frame_skip)
         if not (np.abs(p.qpos).max() < ABSURD and np.abs(p.qvel).max() < ABSURD):
-            return self._obs.copy(), 0.0, False, True, {"cost": 0.0}
+            return self._obs.copy(), 0.0, False, True, {"cost": _cost(np.zeros(len(self.task.constraints)))}
         before, self._position = self._position, np.array(robot.position(np, p))
         reward, cost, terminated = self.task.outcome(np, p, before, self._position, control)
         self._obs = self._observe()
-        return self._obs.copy(), float(reward), bool(terminated), False, {"cost": float(cost[0])}
+        return self._obs.copy(), float(reward), bool(terminated), False, {"cost": _cost(cost)}
 
     def render(self) -> np.ndarray | None:
         """The picture [height, width, 3] of a camera that follows the robot; None without a render mode."""
@@ -93,3 +93,8 @@ class TaskEnv(gymnasium.Env[np.ndarray, np.ndarray]):
 
     def _observe(self) -> np.ndarray:
         return self.task.observe(np, self._physics)
+
+
+def _cost(cost: np.ndarray) -> float | np.ndarray:
+    """A number where there is one cost, else a vector."""
+    return float(cost[0]) if len(cost) == 1 else cost

@@ -1,20 +1,30 @@
-"""TrainConfig to JSON and back, exactly."""
+"""TrainConfig to JSON and back, exactly; also from what older versions wrote."""
 
 import contextlib
 import dataclasses
 import math
+import re
 import types
+from importlib import metadata
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin
 
 import numpy as np
 
 from focops.algorithms import ALGORITHMS
 from focops.config import TrainConfig
+from focops.core.config import field_types
 from focops.errors import UsageError
 
 FORMAT = 1
 _OUTSIDE = {"format", "versions", "changes", "run_id"}
+_FIRST = (
+    "algo", "algorithm", "task", "preset", "steps", "seed", "cost_limit", "cost_discount", "num_envs", "batch_size",
+    "fresh_episodes", "threads", "checkpoint_every", "out",
+)  # fmt: skip
+"""What config.json has had from the first version on."""
+_REMOVED = {"algo.cost_fade": 0.0, "algo.nu_anneal": 0.0, "algo.early_stop": True}
+"""Fields that older versions wrote, and the value with which a run is as if there were none."""
 _NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 
@@ -24,12 +34,16 @@ def config_to_json(config: TrainConfig) -> dict[str, Any]:
 
 
 def config_from_json(data: dict[str, Any], network: Any = None) -> TrainConfig:
-    """The config that `config_to_json` wrote, with the network that JSON cannot hold; UsageError for anything else."""
+    """The config that `config_to_json` wrote, with the network that it could not write; UsageError for all else.
+
+    What did not exist yet when it was written has its published value, the default: that is how the run was trained.
+    """
+    newer = _newer_version(data)
     if data.get("format") != FORMAT:
-        raise UsageError(f"config.json has format {data.get('format')!r}; this focops reads format {FORMAT}")
+        raise UsageError(f"config.json has format {data.get('format')!r}; this focops reads format {FORMAT}{newer}")
     algorithm = data.get("algorithm")
     if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
-        raise UsageError(f"config.json: unknown algorithm {algorithm!r}; there are: {', '.join(ALGORITHMS)}")
+        raise UsageError(f"config.json: unknown algorithm {algorithm!r}; there are: {', '.join(ALGORITHMS)}{newer}")
     fields = {key: value for key, value in data.items() if key not in _OUTSIDE}
     algo = fields.get("algo")
     if not isinstance(algo, dict):
@@ -39,14 +53,26 @@ def config_from_json(data: dict[str, Any], network: Any = None) -> TrainConfig:
             f"config.json: the run used a network given in Python, {algo['network']}, which a file cannot hold; "
             "give it again: focops.resume(path, network=…) or focops.evaluate(path, network=…)"
         )
-    built = _decode_fields(ALGORITHMS[algorithm].Config, algo | {"network": None}, "algo.")
+    missing = [name for name in _FIRST if name not in fields]
+    if missing:
+        raise UsageError(f"config.json lacks {', '.join(missing)}, which every version of focops writes; mend it")
+    built = _decode_fields(ALGORITHMS[algorithm].Config, algo | {"network": None}, "algo.", newer)
     built = dataclasses.replace(built, network=network)
-    return _decode_fields(TrainConfig, fields | {"algo": built}, "")
+    return _decode_fields(TrainConfig, fields | {"algo": built}, "", newer)
 
 
-def field_types(cls: type) -> dict[str, Any]:
-    """The fields' types, also of a class marked as not to be checked at run time."""
-    return get_type_hints(type(cls.__name__, (cls,), {"__no_type_check__": False, "__module__": cls.__module__}))
+def _newer_version(data: dict[str, Any]) -> str:
+    """What to add to a message about what this focops does not know; "" if a newer one has not written it."""
+    versions = data.get("versions")
+    written = versions.get("focops") if isinstance(versions, dict) else None
+    try:
+        own = metadata.version("focops")
+    except metadata.PackageNotFoundError:
+        return ""
+    numbers = lambda version: [int(number) for number in re.findall(r"\d+", version)]
+    if not isinstance(written, str) or numbers(written) <= numbers(own):
+        return ""
+    return f"; it was written by focops {written}, which is newer than this one ({own}): update focops"
 
 
 def _encode(value: Any) -> Any:
@@ -65,15 +91,23 @@ def _encode(value: Any) -> Any:
     return value
 
 
-def _decode_fields(cls: type, data: dict[str, Any], prefix: str) -> Any:
+def _decode_fields(cls: type, data: dict[str, Any], prefix: str, newer: str) -> Any:
+    """`cls` with the values that `data` has for its fields."""
     hints = field_types(cls)
-    names = [field.name for field in dataclasses.fields(cls)]
-    missing, unknown = [n for n in names if n not in data], [n for n in data if n not in names]
-    if missing or unknown:
-        parts = [("lacks", missing), ("has unknown", unknown)]
-        said = " and ".join(f"{verb} {', '.join(prefix + n for n in some)}" for verb, some in parts if some)
-        raise UsageError(f"config.json {said}; it was written by another version of focops or changed by hand")
-    return cls(**{name: _decode(hints[name], data[name], prefix + name) for name in names})
+    names = {field.name for field in dataclasses.fields(cls)}
+    unknown = []
+    for name in data.keys() - names:
+        if prefix + name not in _REMOVED:
+            unknown.append(prefix + name)
+        elif data[name] != _REMOVED[prefix + name]:
+            raise UsageError(
+                f"config.json: {prefix}{name} is {data[name]!r}; focops no longer has it, and reads such a run only"
+                f" where it is {_REMOVED[prefix + name]!r}, as published. Use the version that wrote it"
+            )
+    if unknown:
+        said = newer or "; it was written by another version of focops or changed by hand"
+        raise UsageError(f"config.json has unknown {', '.join(sorted(unknown))}{said}")
+    return cls(**{name: _decode(hints[name], data[name], prefix + name) for name in data.keys() & names})
 
 
 def _decode(hint: Any, value: Any, name: str) -> Any:
@@ -96,6 +130,8 @@ def _decode(hint: Any, value: Any, name: str) -> Any:
             return float(value)
     if hint is int and isinstance(value, int) and not isinstance(value, bool):
         return value
+    if hint is bool and value in (0.0, 1.0):  # some switches were fractions once
+        return bool(value)
     if hint in (bool, str) and isinstance(value, hint):
         return value
     if hint is Path and isinstance(value, str):

@@ -18,6 +18,7 @@ from functools import partial
 import numpy as np
 
 from focops.core.spec import Constraint
+from focops.envs.tasks.families import CIRCLE
 from focops.envs.tasks.robots import ANT, HUMANOID, POINT, Array, Namespace, Physics, Robot
 from focops.envs.tasks.task import Outcome, Task, stay
 
@@ -44,7 +45,7 @@ def circle_task(
 ) -> Task:
     constraint = Constraint("outside", limit, discount=0.995)
     place = stay if centred else partial(on_circle, radius)
-    return Task(name, robot, (constraint,), time_limit, partial(run_round, robot, radius, x_lim), 0, place)
+    return Task(name, robot, (constraint,), time_limit, partial(run_round, robot, radius, x_lim), 0, place, CIRCLE)
 
 
 CIRCLE_TASKS = (

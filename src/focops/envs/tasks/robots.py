@@ -136,7 +136,7 @@ class Robot:
     """One MuJoCo model and how Gymnasium uses it. Defaults are those of a robot that cannot fall."""
 
     xml: str
-    """File among Gymnasium's MuJoCo assets."""
+    """File among Gymnasium's MuJoCo assets, or the whole path of one of your own."""
     frame_skip: int
     """Simulation steps per control step."""
     hidden: int

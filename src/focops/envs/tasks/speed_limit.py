@@ -10,6 +10,7 @@ agent (the paper's appendix), as *discounted* sums with gamma_C = 0.99.
 from functools import partial
 
 from focops.core.spec import Constraint
+from focops.envs.tasks.families import SPEED
 from focops.envs.tasks.robots import (
     ANT,
     HALF_CHEETAH,
@@ -36,7 +37,7 @@ def walk(robot: Robot, xp: Namespace, p: Physics, before: Array, after: Array, a
 
 def speed_task(name: str, robot: Robot, limit: float) -> Task:
     constraint = Constraint("speed", limit, discount=0.99)
-    return Task(name, robot, (constraint,), 1000, partial(walk, robot), robot.hidden)
+    return Task(name, robot, (constraint,), 1000, partial(walk, robot), robot.hidden, family=SPEED)
 
 
 SPEED_TASKS = (

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from focops.core.spec import Constraint
+from focops.envs.tasks.families import ANY, Family
 from focops.envs.tasks.robots import Array, Namespace, Physics, Robot
 
 
@@ -41,6 +42,8 @@ class Task:
     """Root coordinates left out of the observation."""
     place: Callable[[Namespace, Array, Array], Array] = stay
     """(xp, qpos [..., nq], u [...] uniform in [0, 1)) -> qpos of the start"""
+    family: Family = ANY
+    """What the presets set for it otherwise than for any task."""
 
     def features(self, xp: Namespace, p: Physics) -> tuple[Array, ...]:
         """Parts of the observation, [..., n] each. Parts, so that a backend joins and casts them in one pass."""

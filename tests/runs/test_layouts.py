@@ -1,0 +1,98 @@
+"""Runs that older versions wrote open, and those of newer versions say what they are."""
+
+import dataclasses
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import focops
+from focops.config import TrainConfig, validate
+from focops.errors import UsageError
+from focops.runs.config_json import config_from_json, config_to_json
+from focops.runs.directory import RunDirectory
+
+LAYOUTS = sorted((Path(__file__).parent / "layouts").glob("*-*"))
+DEFAULTS = {field.name: field.default for field in dataclasses.fields(TrainConfig)}
+
+
+def data_of(layout: Path) -> dict[str, Any]:
+    return json.loads((layout / "config.json").read_text())
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda path: path.name)
+def test_a_field_that_did_not_exist_yet_has_its_published_value(layout):
+    data = data_of(layout)
+    config = RunDirectory.open(layout, lock=False).config
+    validate(config)
+    for field in dataclasses.fields(config.algo):
+        expected = data["algo"].get(field.name, field.default)
+        found = getattr(config.algo, field.name)
+        assert (list(found) if isinstance(found, tuple) else found) == expected, field.name
+    for name in ("backend", "self_contacts", "exact", "env_timeout"):
+        assert getattr(config, name) == data.get(name, DEFAULTS[name]), name
+    assert (config.steps, config.num_envs, config.seed) == (64, 4, 1)
+
+
+def test_the_layouts_differ_in_what_this_is_about():
+    fields = [set(data_of(layout)["algo"]) for layout in LAYOUTS]
+    assert {"scale_free", "value_units", "std_units"}.isdisjoint(fields[0])
+    assert [("nu_anneal" in each) for each in fields].count(True) == 1
+    assert {"value_units", "std_units", "cost_fade", "early_stop"} <= fields[-1]
+    assert "backend" not in data_of(LAYOUTS[0])
+    assert "run_id" in data_of(LAYOUTS[-1])
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda path: path.name)
+def test_its_policy_loads(layout):
+    assert focops.load(layout).predict([0.0, 0.0, 1.0, 0.0]).shape == (2,)
+
+
+@pytest.mark.parametrize("layout", [LAYOUTS[0], LAYOUTS[-1]], ids=lambda path: path.name)
+def test_its_policy_is_evaluated(layout, tmp_path):
+    run = shutil.copytree(layout, tmp_path / "run")
+    assert focops.evaluate(run, episodes=4).episodes == 4
+
+
+@pytest.mark.parametrize(("name", "published", "other"), [("cost_fade", 0.0, 0.5), ("early_stop", True, False)])
+def test_a_field_that_is_gone_is_read_only_with_its_published_value(name, published, other):
+    data = data_of(LAYOUTS[-1])
+    assert data["algo"][name] == published
+    data["algo"][name] = other
+    with pytest.raises(
+        UsageError, match=f"algo.{name} is {other}; focops no longer has it.* only where it is {published}"
+    ):
+        config_from_json(data)
+
+
+def test_a_fraction_that_became_a_switch_is_read_where_it_was_0_or_1():
+    data = data_of(LAYOUTS[-1])
+    assert data["algo"]["value_units"] == 1.0
+    assert config_from_json(data).algo.value_units is True
+    data["algo"]["value_units"] = 0.5
+    with pytest.raises(UsageError, match=r"algo.value_units is 0.5; expected bool"):
+        config_from_json(data)
+
+
+def newer(**changes: Any) -> dict[str, Any]:
+    config = config_from_json(data_of(LAYOUTS[-1]))
+    return config_to_json(config) | {"versions": {"focops": "99.0.1"}} | changes
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"format": 2}, "format 2; this focops reads format 1"),
+        ({"colour": "red"}, "unknown colour"),
+        ({"algorithm": "better"}, "unknown algorithm 'better'"),
+    ],
+)
+def test_a_run_of_a_newer_version_says_so(changes, message):
+    with pytest.raises(UsageError, match=rf"{message}.*written by focops 99.0.1, which is newer than this one \(.*\)"):
+        config_from_json(newer(**changes))
+
+
+def test_a_run_of_a_newer_version_opens_if_it_sets_nothing_new():
+    assert config_from_json(newer()) == config_from_json(data_of(LAYOUTS[-1]))
