@@ -10,12 +10,7 @@ import pytest
 import focops
 from focops import run as runs
 from focops.errors import RunError
-from tests.resume.tiny import OURS, metrics, results, tiny
-
-SIZE: dict[str, Any] = {
-    "steps": 6 * 64, "batch_size": 64, "num_envs": 4, "checkpoint_every": 2, "seed": 3,
-    "hidden": (8,), "epochs": 2, "minibatch_size": 32,
-}  # fmt: skip
+from tests.resume.tiny import OPTIONS, OURS, metrics, results, tiny
 
 
 class Table:
@@ -67,7 +62,7 @@ class Failing:
 
 
 def train(out: Path, **options: Any) -> focops.Run:
-    return focops.train(OURS, out=out, **SIZE | options)
+    return focops.train(OURS, out=out, **OPTIONS | options)
 
 
 @pytest.fixture(scope="module")
