@@ -16,13 +16,27 @@ if TYPE_CHECKING:
     from focops.evaluation import Evaluation, evaluate
     from focops.policy import Policy, load
     from focops.run import Run, resume, train
+    from focops.runs.sinks import Sink
 
-__all__ = ["Constraint", "Evaluation", "Policy", "Run", "Spec", "UsageError", "evaluate", "load", "resume", "train"]
+__all__ = [
+    "Constraint",
+    "Evaluation",
+    "Policy",
+    "Run",
+    "Sink",
+    "Spec",
+    "UsageError",
+    "evaluate",
+    "load",
+    "resume",
+    "train",
+]
 
 _HOMES = {
     "Evaluation": "focops.evaluation",
     "Policy": "focops.policy",
     "Run": "focops.run",
+    "Sink": "focops.runs.sinks",
     "evaluate": "focops.evaluation",
     "load": "focops.policy",
     "resume": "focops.run",

@@ -15,7 +15,7 @@ from focops.config import DEFAULT_TASK, TrainConfig, default_config, validate
 from focops.core.config import field_types
 from focops.errors import UsageError
 from focops.runs.directory import RunDirectory, named
-from focops.runs.metrics import require_wandb
+from focops.runs.sinks import OpenSink, asked_for
 
 NOT_FLAGS = ("limits", "cost_discounts", "network")
 """Fields of an algorithm's Config that are not flags: set from the constraints, or from Python."""
@@ -57,7 +57,7 @@ class Options:
 
     config: TrainConfig
     quiet: bool
-    wandb: bool
+    sinks: tuple[OpenSink, ...]
     jobs: int
 
 
@@ -80,6 +80,8 @@ class ResumeOptions:
     """Runs of a grid at once; 0: one per core."""
     changes: Annotated[dict[str, str], tyro.conf.Fixed, tyro.conf.Suppress] = dataclasses.field(default_factory=dict)
     """New values of the algorithm's numbers."""
+    sinks: Annotated[tuple[OpenSink, ...], tyro.conf.Fixed, tyro.conf.Suppress] = ()
+    """Made of the flags."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +159,7 @@ def parse(words: Sequence[str]) -> Options:
     fields |= {name: None for name in own if fields[name] in (own[name], ())}
     algo = {name: getattr(given.algo, name) for name in _fields(defaults.algo) if name not in NOT_FLAGS}
     fields |= {"task": defaults.task, "algo": dataclasses.replace(defaults.algo, **algo)}
-    return Options(TrainConfig(**fields), given.quiet, given.wandb, given.jobs)
+    return Options(TrainConfig(**fields), given.quiet, asked_for(given.wandb), given.jobs)
 
 
 def _require_values(words: Sequence[grid.Word]) -> None:
@@ -175,7 +177,7 @@ def parse_resume(words: Sequence[str]) -> ResumeOptions:
     options = tyro.cli(ResumeOptions, args=rest, prog="focops resume")
     _require_jobs(options.jobs)
     changes = {flag.removeprefix("--algo.").replace("-", "_"): value for flag, value in changed.items()}
-    return dataclasses.replace(options, changes=changes)
+    return dataclasses.replace(options, changes=changes, sinks=asked_for(options.wandb))
 
 
 def parse_evaluate(words: Sequence[str]) -> EvaluateOptions:
@@ -187,8 +189,6 @@ def check(options: Options) -> None:
     config = options.config
     validate(config)
     _require_jobs(options.jobs)
-    if options.wandb:
-        require_wandb()
     if config.out is not None:
         RunDirectory(config.out).require_free()
     _check_environment(config.task, config.cost_limit, config.cost_discount, config.env_timeout)

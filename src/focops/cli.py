@@ -96,7 +96,7 @@ def train(words: list[str]) -> int:
 
     with stop_on_signals() as stopped:
         display = while_heard(choose_display(options.quiet), stopped)
-        result = runs.run(options.config, display=display, wandb=options.wandb, should_stop=lambda: bool(stopped))
+        result = runs.run(options.config, display=display, sinks=options.sinks, should_stop=lambda: bool(stopped))
     return _finish(result.summary, stopped, options.quiet)
 
 
@@ -105,8 +105,6 @@ def resume(words: list[str]) -> int:
     from focops import arguments
 
     options = arguments.parse_resume(words)
-    if options.wandb:
-        arguments.require_wandb()
     if (options.run / "grid.json").is_file():
         from focops.runs import many
 
@@ -123,7 +121,7 @@ def resume(words: list[str]) -> int:
     with stop_on_signals() as stopped:
         display = while_heard(choose_display(options.quiet), stopped)
         result = runs.resume(
-            options.run, steps=options.steps, display=display, wandb=options.wandb, should_stop=lambda: bool(stopped),
+            options.run, steps=options.steps, display=display, sinks=options.sinks, should_stop=lambda: bool(stopped),
             changes=options.changes,
         )  # fmt: skip
     if was_finished and options.quiet:

@@ -14,8 +14,9 @@ from focops.runs import checkpoint
 from focops.runs.directory import RunDirectory, named
 from focops.runs.kept import Kept, Run
 from focops.runs.loop import Learner, Loop
-from focops.runs.metrics import MetricsLog
+from focops.runs.observers import Callback, Observers, require_callable
 from focops.runs.progress import Display, ManyDisplay, OneRun
+from focops.runs.sinks import OpenSink
 from focops.trainer import Trainer
 
 log = logging.getLogger(__name__)
@@ -28,13 +29,16 @@ def train(
     preset: Any = "fast",
     out: Path | str | None = None,
     display: Display | None = None,
+    sinks: Sequence[OpenSink] = (),
+    callbacks: Sequence[Callback] = (),
     **options: Any,
 ) -> Run:
     """Train a new run. `options` are fields of the configuration, or of the algorithm's own:
 
     focops.train("AntSpeed-v0", seed=1, steps=200_000, temperature=1.0)
 
-    `init_from` is a run to take networks and normaliser from.
+    `init_from` is a run to take networks and normaliser from. `sinks` (classes, see `focops.Sink`) get the record of
+    every iteration, as metrics.jsonl does; `callbacks` are called with it, and True stops the run after a checkpoint.
     """
     config = default_config(task, algo, preset, options.get("backend", "cpu"))
     own = {f.name for f in dataclasses.fields(config)} - {"algo", "algorithm", "task", "preset", "out"}
@@ -57,29 +61,39 @@ def train(
         out=None if out is None else named(out),
         **{k: v for k, v in options.items() if k in own},
     )
-    return run(config, display=display)
+    return run(config, display=display, sinks=sinks, callbacks=callbacks)
 
 
 def run(
     config: TrainConfig,
     *,
     display: Display | None = None,
-    wandb: bool = False,
+    sinks: Sequence[OpenSink] = (),
+    callbacks: Sequence[Callback] = (),
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Run:
     """Train a new run into its directory; `should_stop` ends it after the iteration it is in."""
-    return _only(run_all([config], display=OneRun(display) if display else None, wandb=wandb, should_stop=should_stop))
+    outcomes = run_all(
+        [config],
+        display=OneRun(display) if display else None,
+        sinks=sinks,
+        callbacks=callbacks,
+        should_stop=should_stop,
+    )
+    return _only(outcomes)
 
 
 def run_all(
     configs: Sequence[TrainConfig],
     *,
     display: ManyDisplay | None = None,
-    wandb: bool = False,
+    sinks: Sequence[OpenSink] = (),
+    callbacks: Sequence[Callback] = (),
     should_stop: Callable[[], bool] = lambda: False,
 ) -> list[Run | RunError]:
-    """Train new runs as one program (a single one on the CPU), each into its directory. For a run that fails its error
-    is returned, and the others continue."""
+    """Train new runs as one program (a single one on the CPU), each into its directory. Of a run that fails the error
+    comes back, and the others go on. Every run gets sinks of its own; a callback hears of all runs and stops all."""
+    require_callable(sinks, callbacks)
     for config in configs:
         if config.out is not None:
             RunDirectory(config.out).require_free()
@@ -92,7 +106,8 @@ def run_all(
         for member in learner.members:
             directory = stack.enter_context(RunDirectory.create(member.config))
             member.config = dataclasses.replace(member.config, out=directory.path)
-            kept.append(Kept(member, directory, MetricsLog(directory.path, wandb=wandb), 0.0))
+            observers = stack.enter_context(Observers(directory.path, sinks, callbacks))
+            kept.append(Kept(member, directory, observers))
         loop = Loop(learner, kept)
         if source is not None:
             loop.save()  # from now on the other run is not needed
@@ -104,7 +119,8 @@ def resume(
     *,
     steps: int | None = None,
     display: Display | None = None,
-    wandb: bool = False,
+    sinks: Sequence[OpenSink] = (),
+    callbacks: Sequence[Callback] = (),
     should_stop: Callable[[], bool] = lambda: False,
     network: Network | None = None,
     changes: Mapping[str, Any] | None = None,
@@ -113,11 +129,11 @@ def resume(
 
     `steps` is a new total; learning rates are then annealed over that total, so those of a finished run rise again.
     `changes` are new values for the algorithm's numbers: focops.resume("cheetah", changes={"policy_rate": 1e-4}).
-    `network` is needed only if the run used one of your own.
+    `network` is needed only if the run used one of your own; `sinks` and `callbacks` are those of `train`, given again.
     """
     outcomes = resume_all(
-        [path], steps=steps, display=OneRun(display) if display else None, wandb=wandb, should_stop=should_stop,
-        network=network, changes=changes,
+        [path], steps=steps, display=OneRun(display) if display else None, sinks=sinks, callbacks=callbacks,
+        should_stop=should_stop, network=network, changes=changes,
     )  # fmt: skip
     return _only(outcomes)
 
@@ -127,12 +143,14 @@ def resume_all(
     *,
     steps: int | None = None,
     display: ManyDisplay | None = None,
-    wandb: bool = False,
+    sinks: Sequence[OpenSink] = (),
+    callbacks: Sequence[Callback] = (),
     should_stop: Callable[[], bool] = lambda: False,
     network: Network | None = None,
     changes: Mapping[str, Any] | None = None,
 ) -> list[Run | RunError]:
     """Go on with runs that share a program (or one on the CPU), all from the newest checkpoint that every one has."""
+    require_callable(sinks, callbacks)
     with contextlib.ExitStack() as stack:
         directories = [stack.enter_context(RunDirectory.open(Path(path))) for path in paths]
         configs = [_changed(each.config_with(network), steps, changes or {}) for each in directories]
@@ -150,10 +168,8 @@ def resume_all(
         kept = []
         for member, directory in zip(learner.members, directories, strict=True):
             directory.record_change(member.config, learner.iteration)
-            metrics = MetricsLog(directory.path, wandb=wandb)
-            last = metrics.keep(learner.iteration)
-            elapsed = last.get("elapsed_s") if last else None
-            kept.append(Kept(member, directory, metrics, elapsed if isinstance(elapsed, float) else 0.0))
+            observers = stack.enter_context(Observers(directory.path, sinks, callbacks, learner.iteration))
+            kept.append(Kept(member, directory, observers))
         loop = Loop(learner, kept)
         if found is not None:
             loop.resumed()

@@ -371,7 +371,7 @@ STOPPABLE = """
 import sys, time
 from focops import arguments, cli
 from focops import run as runs
-def run(config, *, display, wandb, should_stop):
+def run(config, *, display, sinks, should_stop):
     print("running", flush=True)
     deadline = time.monotonic() + 30
     while not (should_stop() and %s) and time.monotonic() < deadline:

@@ -14,7 +14,7 @@ from focops import cli
 from focops import run as runs
 from focops.errors import UsageError
 from focops.runs import checkpoint
-from tests.resume.tiny import OURS, metrics, results, tiny
+from tests.resume.tiny import OPTIONS, OURS, metrics, results, tiny
 
 
 @pytest.fixture(scope="module")
@@ -120,8 +120,9 @@ class Linear(NamedTuple):
 
 def test_a_run_with_a_network_of_ones_own_is_resumed_loaded_and_evaluated_with_it(tmp_path: Path) -> None:
     whole = runs.run(tiny(OURS, tmp_path / "whole", algo={"network": Linear()})).path
-    stops = iter([False, False, False, True])
-    run = runs.run(tiny(OURS, tmp_path / "run", algo={"network": Linear()}), should_stop=lambda: next(stops)).path
+    after_3 = lambda record: record["iteration"] == 3
+    run = focops.train(OURS, out=tmp_path / "run", network=Linear(), callbacks=[after_3], **OPTIONS).path
+    assert len(metrics(run)) == 3
     with pytest.raises(UsageError, match=r"give it again: focops.resume\(path, network=…\)"):
         focops.resume(run)
     assert results(focops.resume(run, network=Linear()).path) == results(whole)

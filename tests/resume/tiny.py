@@ -16,6 +16,11 @@ OURS = "PointCircle-v0"
 NOWHERE = Path("unused")
 SMALL = {"hidden": (8,), "epochs": 2, "minibatch_size": 32, "cg_iterations": 2, "value_iterations": 2}
 """Of the algorithm's settings, those that it has."""
+OPTIONS: dict[str, Any] = {
+    "hidden": (8,), "epochs": 2, "minibatch_size": 32,
+    "batch_size": 64, "num_envs": 4, "checkpoint_every": 2, "seed": 3, "steps": 64 * 6,
+}  # fmt: skip
+"""`tiny` for `focops.train`."""
 TIME_FIELDS = {"samples_per_second", "elapsed_s"}
 
 

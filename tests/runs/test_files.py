@@ -16,7 +16,7 @@ from focops.errors import RunError, UsageError
 from focops.runs import checkpoint, many
 from focops.runs.directory import RunDirectory
 from focops.runs.files import write_atomically, write_json
-from focops.runs.metrics import MetricsLog
+from focops.runs.sinks import JSONL
 
 
 def read_in_background(path: Path) -> tuple[threading.Thread, list[bytes]]:
@@ -82,7 +82,7 @@ def test_a_log_or_a_lock_that_is_a_link_is_refused(tmp_path: Path, precious: Pat
     RunDirectory.create(dataclasses.replace(default_config(), out=run)).close()
     (run / "metrics.jsonl").symlink_to(precious)
     with pytest.raises(RunError, match=r"metrics.jsonl: it is a symbolic link"):
-        MetricsLog(run)
+        JSONL(run)
     (run / ".lock").unlink()
     (run / ".lock").symlink_to(precious)
     with pytest.raises(UsageError, match=r"\.lock: it is a symbolic link"):

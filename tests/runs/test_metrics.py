@@ -3,15 +3,18 @@
 import json
 import math
 import struct
+import sys
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
 from tensorboardX.proto import event_pb2
 
 from focops.errors import UsageError
-from focops.runs import metrics
-from focops.runs.metrics import MetricsLog, read_last
+from focops.runs import sinks
+from focops.runs.observers import Observers
+from focops.runs.sinks import JSONL, read_last
 
 
 def records(path: Path) -> list[dict]:
@@ -35,7 +38,7 @@ def scalars(path: Path, tag: str) -> list[tuple[int, float]]:
 
 
 def test_records_are_one_object_per_line(tmp_path: Path) -> None:
-    log = MetricsLog(tmp_path)
+    log = Observers(tmp_path)
     log.write({"samples": 1, "return_mean": None, "note": "über"})
     log.write({"samples": 2, "return_mean": 0.1 + 0.2})
     log.close()
@@ -46,14 +49,14 @@ def test_records_are_one_object_per_line(tmp_path: Path) -> None:
 
 
 def test_a_record_is_there_before_the_log_is_closed(tmp_path: Path) -> None:
-    log = MetricsLog(tmp_path)
+    log = Observers(tmp_path)
     log.write({"samples": 1})
     assert records(tmp_path) == [{"samples": 1}]
     log.close()
 
 
 def test_numbers_that_json_cannot_hold_become_null(tmp_path: Path) -> None:
-    log = MetricsLog(tmp_path)
+    log = Observers(tmp_path)
     log.write(
         {"samples": 1, "a": math.nan, "b": -math.inf, "c": np.float32("inf"), "d": np.float32(0.5), "e": [math.nan]}
     )
@@ -64,20 +67,20 @@ def test_numbers_that_json_cannot_hold_become_null(tmp_path: Path) -> None:
 def test_a_resumed_log_equals_one_never_interrupted(tmp_path: Path) -> None:
     (tmp_path / "whole").mkdir()
     (tmp_path / "cut").mkdir()
-    whole = MetricsLog(tmp_path / "whole")
+    whole = Observers(tmp_path / "whole")
     for i in range(6):
         whole.write({"samples": i})
     whole.close()
 
-    log = MetricsLog(tmp_path / "cut")
+    log = Observers(tmp_path / "cut")
     for i in range(3):
         log.write({"samples": i})
     log.write({"samples": 3, "lost": True})
     log.close()
     with open(tmp_path / "cut" / "metrics.jsonl", "ab") as file:
         file.write(b'{"samples": 4, "half')
-    resumed = MetricsLog(tmp_path / "cut")
-    assert resumed.keep(3) == {"samples": 2}
+    resumed = Observers(tmp_path / "cut", iteration=3)
+    assert read_last(tmp_path / "cut" / "metrics.jsonl") == {"samples": 2}
     for i in range(3, 6):
         resumed.write({"samples": i})
     resumed.close()
@@ -85,17 +88,18 @@ def test_a_resumed_log_equals_one_never_interrupted(tmp_path: Path) -> None:
 
 
 def test_lost_records_are_said_and_the_log_goes_on(tmp_path: Path) -> None:
-    log = MetricsLog(tmp_path)
+    log = Observers(tmp_path)
     log.write({"samples": 1})
+    log.close()
     with pytest.warns(UserWarning, match="has lost records"):
-        log.keep(1000)
+        log = Observers(tmp_path, iteration=1000)
     log.write({"samples": 2})
     log.close()
     assert records(tmp_path) == [{"samples": 1}, {"samples": 2}]
 
 
 def test_tensorboard_gets_every_number_at_its_sample(tmp_path: Path) -> None:
-    log = MetricsLog(tmp_path)
+    log = Observers(tmp_path)
     log.write({"samples": 2048, "nu/speed": 0.5, "return_mean": None, "note": "text"})
     log.write({"samples": 4096, "nu/speed": 0.25, "return_mean": 3.0})
     log.close()
@@ -104,12 +108,11 @@ def test_tensorboard_gets_every_number_at_its_sample(tmp_path: Path) -> None:
 
 
 def test_tensorboard_is_told_to_forget_what_a_resumed_run_does_again(tmp_path: Path) -> None:
-    log = MetricsLog(tmp_path)
+    log = Observers(tmp_path)
     log.write({"samples": 10})
     log.write({"samples": 20})
     log.close()
-    resumed = MetricsLog(tmp_path)
-    resumed.keep(1)
+    resumed = Observers(tmp_path, iteration=1)
     resumed.write({"samples": 20})
     resumed.close()
     starts = [event.step for event in events(tmp_path) if event.HasField("session_log")]
@@ -117,7 +120,7 @@ def test_tensorboard_is_told_to_forget_what_a_resumed_run_does_again(tmp_path: P
 
 
 def test_synced_events_are_on_the_disk(tmp_path: Path) -> None:
-    log = MetricsLog(tmp_path)
+    log = Observers(tmp_path)
     log.write({"samples": 10, "x": 1.0})
     log.sync()
     assert scalars(tmp_path, "x") == [(10, 1.0)]
@@ -130,8 +133,8 @@ def test_a_failing_sink_is_dropped_with_a_warning_and_the_log_goes_on(
     def full(*_: object) -> None:
         raise OSError("No space left on device")
 
-    monkeypatch.setattr(metrics.TensorBoard, "write", full)
-    log = MetricsLog(tmp_path)
+    monkeypatch.setattr(sinks.TensorBoard, "write", full)
+    log = Observers(tmp_path)
     with pytest.warns(UserWarning, match="no more metrics to TensorBoard: No space left"):
         log.write({"samples": 1})
     log.write({"samples": 2})
@@ -139,16 +142,40 @@ def test_a_failing_sink_is_dropped_with_a_warning_and_the_log_goes_on(
     assert records(tmp_path) == [{"samples": 1}, {"samples": 2}]
 
 
-def test_wandb_that_is_not_installed_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_optional_sink_that_does_not_open_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.warns(UserWarning, match="no metrics to WandB: No module named 'wandb'"):
+        log = Observers(tmp_path, [sinks.optional(sinks.WandB)])
+    log.write({"samples": 1})
+    log.close()
+    assert (records(tmp_path), log.stop) == ([{"samples": 1}], False)
+
+
+def test_weights_and_biases_keeps_its_id_when_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wandb = mock.MagicMock(__spec__=object())
+    monkeypatch.setitem(sys.modules, "wandb", wandb)
+    (tmp_path / "config.json").write_text('{"seed": 3}')
+    for iteration in (0, 1):
+        log = Observers(tmp_path, sinks.asked_for(wandb=True), iteration=iteration)
+        log.write({"samples": 64 * (iteration + 1), "return_mean": None, "kl": 0.5})
+        log.close()
+    first, second = wandb.init.call_args_list
+    assert first.kwargs["config"] == {"seed": 3}
+    assert first.kwargs["id"] == second.kwargs["id"]
+    logged = wandb.init.return_value.log.call_args_list
+    assert logged == [mock.call({"samples": n, "kl": 0.5}, step=n) for n in (64, 128)]
+
+
+def test_wandb_that_is_not_installed_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"pip install 'focops\[wandb\]'"):
-        MetricsLog(tmp_path, wandb=True)
+        sinks.asked_for(wandb=True)
 
 
 def test_an_unwritable_log_is_explained(tmp_path: Path) -> None:
     (tmp_path / "metrics.jsonl").mkdir()
     with pytest.raises(UsageError, match="could not write"):
-        MetricsLog(tmp_path)
+        JSONL(tmp_path)
 
 
 @pytest.mark.parametrize("size", [10, 5_000, 20_000, 100_000])
@@ -170,9 +197,8 @@ def test_a_line_that_is_no_record_is_said_and_the_log_goes_on(tmp_path: Path, li
     path = tmp_path / "metrics.jsonl"
     path.write_text(f'{{"samples": 1}}\n{line}\n')
     assert read_last(path) is None
-    log = MetricsLog(tmp_path)
     with pytest.warns(UserWarning, match="is damaged at line 2; the run itself is not"):
-        assert log.keep(2) is None
+        log = Observers(tmp_path, iteration=2)
     log.write({"samples": 3})
     log.close()
     assert read_last(path) == {"samples": 3}

@@ -4,10 +4,10 @@ import gymnasium
 import numpy as np
 import pytest
 
+from benchmarks.truth import distance, settings, train
 from focops.tabular import evaluate, solve_lp
 from focops.tabular.environment import CMDPEnv, ends
 from focops.tabular.problems import PROBLEMS
-from focops.tabular.truth import distance, settings, train
 
 
 @pytest.mark.parametrize("name", PROBLEMS)

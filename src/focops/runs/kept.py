@@ -17,7 +17,8 @@ from focops.runs.config_json import config_to_json
 from focops.runs.directory import RunDirectory
 from focops.runs.files import write_atomically
 from focops.runs.identity import Identity
-from focops.runs.metrics import MetricsLog
+from focops.runs.observers import Observers
+from focops.runs.sinks import read_last
 
 
 class Member(Protocol):
@@ -51,18 +52,19 @@ class Run(NamedTuple):
 class Kept:
     """One run on the disk."""
 
-    def __init__(self, member: Member, directory: RunDirectory, metrics: MetricsLog, elapsed_before: float):
-        self.member, self.directory, self.metrics = member, directory, metrics
+    def __init__(self, member: Member, directory: RunDirectory, observers: Observers):
+        self.member, self.directory, self.observers = member, directory, observers
         self.identity = directory.identity
         self.saved: int | None = None
         """Iteration of the newest checkpoint."""
         self.error: RunError | None = None
-        self._began = time.perf_counter() - elapsed_before
+        before = (read_last(directory.metrics_file) or {}).get("elapsed_s")
+        self._began = time.perf_counter() - (before if isinstance(before, float) else 0.0)
 
     def log(self, record: dict[str, Any], seconds: float) -> None:
         record["samples_per_second"] = self.member.config.batch_size / seconds
         record["elapsed_s"] = time.perf_counter() - self._began
-        self.metrics.write(record)
+        self.observers.write(record)
 
     def save(self) -> None:
         """Write metrics, checkpoint and policy, in this order, so that no file refers to one not yet on the disk."""
@@ -75,7 +77,7 @@ class Kept:
                 raise
 
     def _write(self) -> None:
-        self.metrics.sync()
+        self.observers.sync()
         arrays = self.member.arrays()
         checkpoint.save(self.directory.checkpoints, int(arrays["iteration"]), arrays, {"run": self.identity})
         self.member.save_policy(self.directory.policy, self.identity)
@@ -107,9 +109,21 @@ class Kept:
 
     def outcome(self) -> Run | RunError:
         if self._in_place():
-            return self._finish()
+            run = self._finish()
+            return self._unobserved(self.observers.error) if self.observers.error else run
         assert self.error is not None
         return self.error
+
+    def _unobserved(self, error: RunError) -> RunError:
+        """A sink or a callback failed: the run itself is good."""
+        path = self.directory.path
+        explained = RunError(
+            f"{error}. The run stopped at iteration {self.member.iteration}, with a checkpoint of iteration"
+            f" {self.saved or 0}. Mend that and give it to focops.resume({str(path)!r}) again, or go on without it: "
+            f" focops resume {path}"
+        )
+        explained.__cause__ = error.__cause__
+        return explained
 
     def _finish(self) -> Run:
         result = summary(self.member, time.perf_counter() - self._began)

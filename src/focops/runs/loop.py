@@ -60,7 +60,7 @@ class Loop:
         if display:
             display.start([each.member.config for each in self.kept], self.kept[0].member.spec)
         try:
-            while learner.iteration < config.iterations and self._going and not should_stop():
+            while learner.iteration < config.iterations and self._going and not (self._stopping or should_stop()):
                 number = learner.iteration + 1
                 every = config.checkpoint_every
                 due = number == config.iterations or (every > 0 and number % every == 0)
@@ -68,13 +68,13 @@ class Loop:
                 if due:
                     if config.exact:
                         learner.cut_episodes()
-                    self.save(ahead=True)
+                    self.save(ahead=not self._stopping)
             if learner.ahead:  # asked to stop with an iteration under way
                 self._iterate(display)
             self._save_unscheduled()
         finally:
             for each in self.kept:
-                each.metrics.close()
+                each.observers.close()
             learner.close()
             if display:
                 display.stop()
@@ -83,6 +83,11 @@ class Loop:
     @property
     def _going(self) -> list[Kept]:
         return [each for each in self.kept if each.error is None]
+
+    @property
+    def _stopping(self) -> bool:
+        """Whether a sink or a callback of any run stops them all."""
+        return any(each.observers.stop for each in self.kept)
 
     def _iterate(self, display: ManyDisplay | None, ahead: bool = False) -> None:
         outcomes = self.learner.advance(ahead)

@@ -19,8 +19,8 @@ from focops.errors import UsageError
 from focops.runs.directory import RunDirectory, default_path
 from focops.runs.files import held_in_place, open_own, write_json
 from focops.runs.grid_display import choose_display
-from focops.runs.metrics import read_last
 from focops.runs.signals import STOPS, conclude, stop_on_signals, while_heard
+from focops.runs.sinks import read_last
 
 POLL_SECONDS = 0.25
 NOT_PASSED_ON = ("--out", "--jobs", "--quiet")

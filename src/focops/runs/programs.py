@@ -15,6 +15,7 @@ from focops.runs.files import held_in_place
 from focops.runs.program_display import choose_display, plural
 from focops.runs.progress import ManyDisplay
 from focops.runs.signals import conclude, stop_on_signals, while_heard
+from focops.runs.sinks import OpenSink
 
 Train = Callable[[ManyDisplay, Callable[[], bool]], list[run.Run | RunError]]
 
@@ -24,7 +25,7 @@ def train(base: Path, configs: Sequence[TrainConfig], options: Options) -> int:
     from focops.fleet import program_of
 
     groups = _grouped(configs, program_of)
-    jobs: list[tuple[int, Train]] = [(len(group), _trains(group, options.wandb)) for group in groups]
+    jobs: list[tuple[int, Train]] = [(len(group), _trains(group, options.sinks)) for group in groups]
     return _run(base, jobs, options.quiet)
 
 
@@ -45,17 +46,17 @@ def resume(base: Path, runs: Mapping[Path, Sequence[str]], options: ResumeOption
         for alike in _in_step(program)
     ]
     jobs: list[tuple[int, Train]] = [(len(group), _resumes(group, options)) for group in groups]
-    jobs += [(len(group), _trains(group, options.wandb)) for group in _grouped(fresh, program_of)]
+    jobs += [(len(group), _trains(group, options.sinks)) for group in _grouped(fresh, program_of)]
     return _run(base, jobs, options.quiet)
 
 
-def _trains(configs: Sequence[TrainConfig], wandb: bool) -> Train:
-    return lambda display, stop: run.run_all(configs, display=display, wandb=wandb, should_stop=stop)
+def _trains(configs: Sequence[TrainConfig], sinks: Sequence[OpenSink]) -> Train:
+    return lambda display, stop: run.run_all(configs, display=display, sinks=sinks, should_stop=stop)
 
 
 def _resumes(paths: Sequence[Path], options: ResumeOptions) -> Train:
     return lambda display, stop: run.resume_all(
-        paths, steps=options.steps, display=display, wandb=options.wandb, should_stop=stop, changes=options.changes
+        paths, steps=options.steps, display=display, sinks=options.sinks, should_stop=stop, changes=options.changes
     )
 
 
