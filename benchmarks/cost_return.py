@@ -15,7 +15,7 @@ import numpy as np
 from focops import envs
 from focops.config import default_config
 from focops.core import normalize, policy
-from focops.trainer import Trainer
+from focops.training.host import Trainer
 
 
 def fresh_cost(trainer: Trainer, episodes: int, seed: int) -> np.ndarray:

@@ -17,8 +17,8 @@ import numpy as np
 from focops.config import TrainConfig, default_config
 from focops.envs.mjx import MjxTask
 from focops.envs.tasks import find
-from focops.fleet import Fleet
-from focops.trainer import Trainer
+from focops.training.device import DeviceTrainer
+from focops.training.host import Trainer
 
 STEPS = 32
 WARM = 3
@@ -76,7 +76,7 @@ def physics_rate(config: TrainConfig, sims: int) -> float:
 def loop_rate(config: TrainConfig, runs: int, iterations: int) -> tuple[float, float, float]:
     """Seconds until the first iteration is done; samples per second of all runs after that; mean epochs used."""
     began = time.perf_counter()
-    fleet = Fleet([dataclasses.replace(config, seed=seed) for seed in range(runs)])
+    fleet = DeviceTrainer([dataclasses.replace(config, seed=seed) for seed in range(runs)])
     fleet.advance(ahead=True)
     compiled = time.perf_counter() - began
     for _ in range(WARM - 1):

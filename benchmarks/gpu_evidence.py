@@ -18,9 +18,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from focops.arguments import parse_count
+from focops.cli.arguments import parse_count
 from focops.config import TrainConfig, default_config
-from focops.fleet import Fleet
+from focops.training.device import DeviceTrainer
 
 CURVE = ("samples", "return_mean", "discounted_cost_mean", "cost_return_estimate", "nu", "kl", "entropy")
 
@@ -48,7 +48,7 @@ def study(name: str, options: argparse.Namespace) -> dict[str, Any]:
     texts = options.setting or ["base"]
     configs = [dataclasses.replace(setting(config, text), seed=seed) for text in texts for seed in range(options.seeds)]
     began = time.perf_counter()
-    fleet = Fleet(configs)
+    fleet = DeviceTrainer(configs)
     last = fleet.advance(ahead=True)
     compiled = time.perf_counter() - began
     curves: list[list[Any]] = [[row(r)] if isinstance(r, dict) else [] for r in last]

@@ -16,7 +16,7 @@ from pathlib import Path
 import jax
 
 from focops.config import default_config
-from focops.fleet import Fleet
+from focops.training.device import DeviceTrainer
 
 
 def kind(name: str) -> str:
@@ -69,7 +69,7 @@ def main() -> None:
     config = dataclasses.replace(default_config(options.task, backend="mjx"), num_envs=options.envs)
     if options.minibatch:
         config = dataclasses.replace(config, algo=dataclasses.replace(config.algo, minibatch_size=options.minibatch))
-    fleet = Fleet([dataclasses.replace(config, seed=seed) for seed in range(options.runs)])
+    fleet = DeviceTrainer([dataclasses.replace(config, seed=seed) for seed in range(options.runs)])
     took = []
     for i in range(options.iterations):
         began = time.perf_counter()

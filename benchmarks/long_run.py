@@ -19,7 +19,7 @@ from pathlib import Path
 import gymnasium
 import numpy as np
 
-from focops import run as runs
+from focops import api as runs
 from focops.config import default_config
 
 PAGE = os.sysconf("SC_PAGE_SIZE")

@@ -25,7 +25,7 @@ BATCH = 2048
 
 def trainer(task: str, threads: int = 1) -> Any:
     from focops.config import default_config
-    from focops.trainer import Trainer
+    from focops.training.host import Trainer
 
     config = default_config(task)
     algo = dataclasses.replace(config.algo, trust_region=math.inf)

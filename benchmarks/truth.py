@@ -20,7 +20,7 @@ from focops.core import normalize
 from focops.core import policy as policies
 from focops.tabular import CMDP, Solution, evaluate, solve_lp
 from focops.tabular.problems import PROBLEMS
-from focops.trainer import Trainer
+from focops.training.host import Trainer
 
 STEPS, BATCH = 150_000, 2048
 

@@ -18,7 +18,7 @@ import pytest
 from jaxtyping import install_import_hook
 
 # before anything imports focops
-CHECKED = ["core", "algorithms", "tabular", "rollout", "trainer", "fleet", "envs.tasks", "envs.simulator"]
+CHECKED = ["core", "algorithms", "tabular", "training", "envs.tasks", "envs.simulator"]
 CHECKED += ["envs.mjx", "envs.mjx_model", "envs.mjx_warp", "envs.mujoco_batch", "envs.stagger"]
 install_import_hook([f"focops.{name}" for name in CHECKED], "beartype.beartype")
 

@@ -9,7 +9,7 @@ import pytest
 
 from focops.config import default_config
 from focops.core import critics, normalize, policy
-from focops.trainer import Trainer
+from focops.training.host import Trainer
 
 pytestmark = pytest.mark.usefixtures("quick_compiling")
 

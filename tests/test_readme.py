@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from focops import arguments, cli, grid
-from focops import run as runs
+from focops import api as runs
+from focops import cli
+from focops.cli import arguments, grid
 from focops.config import TrainConfig
 
 pytestmark = pytest.mark.usefixtures("quick_compiling")

@@ -13,9 +13,9 @@ from focops.envs.registration import register as _register
 from focops.errors import UsageError
 
 if TYPE_CHECKING:
+    from focops.api import Run, resume, train
     from focops.evaluation import Evaluation, evaluate
-    from focops.policy import Policy, load
-    from focops.run import Run, resume, train
+    from focops.runs.policy import Policy, load
     from focops.runs.sinks import Sink
 
 __all__ = [
@@ -34,13 +34,13 @@ __all__ = [
 
 _HOMES = {
     "Evaluation": "focops.evaluation",
-    "Policy": "focops.policy",
-    "Run": "focops.run",
+    "Policy": "focops.runs.policy",
+    "Run": "focops.api",
     "Sink": "focops.runs.sinks",
     "evaluate": "focops.evaluation",
-    "load": "focops.policy",
-    "resume": "focops.run",
-    "train": "focops.run",
+    "load": "focops.runs.policy",
+    "resume": "focops.api",
+    "train": "focops.api",
 }
 
 _register()

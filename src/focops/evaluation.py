@@ -20,10 +20,10 @@ from focops.core.networks import Network
 from focops.core.spec import Constraint
 from focops.core.types import VectorEnv
 from focops.errors import UsageError
-from focops.policy import Policy, load
 from focops.runs.directory import RunDirectory
 from focops.runs.files import write_json
-from focops.trainer import configure_jax
+from focops.runs.policy import Policy, load
+from focops.training.host import configure_jax
 
 UNSEEN = 0x6576616C << 32
 """Added to a seed, so that resets draw from streams that no training run uses: seeds and numbers of environments are

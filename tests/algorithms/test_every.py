@@ -13,7 +13,7 @@ from focops.algorithms import ALGORITHMS, cppo_pid, ppo_lagrangian
 from focops.config import PRESETS, default_config, validate
 from focops.core import multipliers, normalize, policy, surrogates
 from focops.runs.config_json import config_from_json, config_to_json
-from focops.trainer import Trainer
+from focops.training.host import Trainer
 from tests.algorithms.cases import QUICK, rollout, spec
 
 pytestmark = pytest.mark.usefixtures("quick_compiling")

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
+from focops import api as runs
 from focops import cli
-from focops import run as runs
+from focops.cli import processes
 from focops.errors import RunError
-from focops.fleet import Fleet
-from focops.runs import many
 from focops.runs.directory import RunDirectory
+from focops.training.device import DeviceTrainer
 from tests.resume.tiny import metrics, results
 
 pytestmark = pytest.mark.usefixtures("quick_compiling")
@@ -50,7 +50,7 @@ def programs(monkeypatch: pytest.MonkeyPatch) -> list[list[Any]]:
     asked: list[list[Any]] = []
     monkeypatch.setattr(runs, "run_all", lambda configs, **_: asked.append(configs) or [])
     monkeypatch.setattr(runs, "resume_all", lambda paths, **_: asked.append(paths) or [])
-    monkeypatch.setattr(many, "run_all", lambda *_: pytest.fail("processes are the CPU's way"))
+    monkeypatch.setattr(processes, "run_all", lambda *_: pytest.fail("processes are the CPU's way"))
     return asked
 
 
@@ -82,13 +82,13 @@ def test_one_run_alone_is_a_run_like_any_other(tmp_path: Path, capsys: pytest.Ca
 
 def test_no_iteration_seems_faster_than_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither the last nor those with a checkpoint: none is done in another's time."""
-    iterate = Fleet._iterate_once
+    iterate = DeviceTrainer._iterate_once
 
-    def slow(fleet: Fleet, number: int) -> Any:
+    def slow(fleet: DeviceTrainer, number: int) -> Any:
         time.sleep(0.3)
         return iterate(fleet, number)
 
-    monkeypatch.setattr(Fleet, "_iterate_once", slow)
+    monkeypatch.setattr(DeviceTrainer, "_iterate_once", slow)
     assert cli.main(words(tmp_path / "run", "--seed 1")) == 0
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     rates = [json.loads(line)["samples_per_second"] for line in lines]

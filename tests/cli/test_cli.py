@@ -11,8 +11,9 @@ from unittest import mock
 
 import pytest
 
-from focops import arguments, cli
-from focops import run as runs
+from focops import api as runs
+from focops import cli
+from focops.cli import arguments
 from focops.config import default_config
 from focops.errors import UsageError
 from focops.runs.directory import RunDirectory
@@ -210,7 +211,7 @@ def test_what_resume_cannot_read_is_not_sent_to_an_out_that_it_does_not_have(
 
 
 def test_a_user_without_a_home_trains_without_a_cache_of_programs(monkeypatch: pytest.MonkeyPatch) -> None:
-    from focops.trainer import configure_jax
+    from focops.training.host import configure_jax
 
     def homeless() -> Path:
         raise RuntimeError("Could not determine home directory.")
@@ -369,8 +370,9 @@ sys.exit(f"imported {heavy}" if heavy else 0)
 
 STOPPABLE = """
 import sys, time
-from focops import arguments, cli
-from focops import run as runs
+from focops import cli
+from focops.cli import arguments
+from focops import api as runs
 def run(config, *, display, sinks, should_stop):
     print("running", flush=True)
     deadline = time.monotonic() + 30

@@ -14,9 +14,9 @@ import gymnasium
 import pytest
 
 from focops import cli
+from focops.cli.signals import stop_on_signals
 from focops.envs import deadline
 from focops.runs import checkpoint
-from focops.runs.signals import stop_on_signals
 from tests.resume.tiny import OURS, flags, metrics, tiny
 from tests.resume.worlds import Drift
 
@@ -44,7 +44,7 @@ def newest(run: Path) -> int:
 
 def test_a_reader_that_goes_away_stops_the_run_with_a_checkpoint(tmp_path: Path, monkeypatch, capsys) -> None:
     """As `| head -1` does."""
-    monkeypatch.setattr("focops.runs.progress.PlainDisplay.__init__.__defaults__", (0.0,))
+    monkeypatch.setattr("focops.display.progress.PlainDisplay.__init__.__defaults__", (0.0,))
     monkeypatch.setattr(sys, "stdout", Failing(BrokenPipeError(32, "Broken pipe")))
     config = tiny(OURS, tmp_path / "run", iterations=LONG, checkpoint_every=0)
     assert cli.main(["train", *flags(config)]) == 128 + signal.SIGPIPE
@@ -65,7 +65,7 @@ def test_a_listing_that_nobody_reads_to_its_end_has_the_status_of_a_broken_pipe(
 
 
 def test_a_full_standard_output_is_said_once_and_the_run_goes_on(tmp_path: Path, monkeypatch, capsys) -> None:
-    monkeypatch.setattr("focops.runs.progress.PlainDisplay.__init__.__defaults__", (0.0,))
+    monkeypatch.setattr("focops.display.progress.PlainDisplay.__init__.__defaults__", (0.0,))
     monkeypatch.setattr(sys, "stdout", Failing(OSError(28, "No space left on device")))
     config = tiny(OURS, tmp_path / "run", iterations=6, checkpoint_every=0)
     assert cli.main(["train", *flags(config)]) == 1

@@ -5,10 +5,10 @@ from typing import Annotated, get_args
 import pytest
 
 from focops.algorithms import ALGORITHMS
+from focops.api import train
 from focops.config import default_config, validate
 from focops.core.config import NotNegative, Range, field_types, pytree_config, ranges
 from focops.errors import UsageError
-from focops.run import train
 
 FILLED_FROM_CONSTRAINTS = {"limits", "cost_discounts"}
 

@@ -12,7 +12,7 @@ from focops.config import default_config
 from focops.envs import make
 from focops.envs.gymnasium import GymnasiumVector
 from focops.errors import UsageError
-from focops.trainer import Trainer
+from focops.training.host import Trainer
 
 
 @pytest.fixture(autouse=True)

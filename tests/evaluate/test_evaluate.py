@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 
 import focops
+from focops import api as runs
 from focops import cli, evaluation
-from focops import run as runs
 from focops.core.spec import Constraint
 from focops.errors import UsageError
 from tests.resume.tiny import OURS, tiny

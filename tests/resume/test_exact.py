@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from focops import run as runs
+from focops import api as runs
 from focops.envs import gymnasium as adapter
 from focops.errors import UsageError
 from focops.runs import checkpoint
-from focops.trainer import Trainer
+from focops.training.host import Trainer
 from tests.resume.tiny import metrics, results, tiny
 from tests.resume.worlds import Drift
 

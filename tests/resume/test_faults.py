@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from focops import api as runs
 from focops import cli
-from focops import run as runs
 from focops.errors import RunError, UsageError
 from focops.runs import checkpoint
 from focops.runs.directory import RunDirectory
-from focops.trainer import Trainer
+from focops.training.host import Trainer
 from tests.resume.tiny import OURS, flags, metrics, results, tiny
 from tests.resume.worlds import Drift
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import focops
-from focops import run as runs
+from focops import api as runs
 from focops.errors import UsageError
 from focops.runs import checkpoint
 from tests.resume.tiny import results, tiny

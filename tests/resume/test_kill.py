@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from focops import run as runs
+from focops import api as runs
 from tests.resume.tiny import OURS, Disk, flags, results, tiny
 
 COSTED = "tests.resume.worlds:CostedHopper-v0"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from focops import api as runs
 from focops import cli
-from focops import run as runs
 from focops.errors import RunError, UsageError
 from focops.runs import checkpoint, many, programs
 from tests.resume.tiny import OURS, flags, results, tiny
@@ -104,7 +104,7 @@ def test_a_directory_that_goes_away_within_a_save_is_said_to_have(tmp_path: Path
 def test_the_command_says_so_with_status_1(tmp_path: Path, monkeypatch, capsys) -> None:
     run = tmp_path / "run"
     display = after(1, lambda: shutil.rmtree(run))()
-    monkeypatch.setattr("focops.runs.progress.choose_display", lambda _: display)
+    monkeypatch.setattr("focops.display.progress.choose_display", lambda _: display)
     assert cli.main(["train", *flags(tiny(OURS, run))]) == 1
     assert "is no longer the directory" in capsys.readouterr().err
     assert not run.exists()

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from focops import api as runs
 from focops import cli
-from focops import run as runs
 from focops.runs import checkpoint
 from focops.runs.directory import RunDirectory
 from tests.resume.tiny import OURS, flags, metrics, results, tiny

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from focops import run as runs
+from focops import api as runs
 from focops.algorithms import ALGORITHMS
 from focops.errors import UsageError
 from focops.runs import checkpoint
-from focops.trainer import Trainer
+from focops.training.host import Trainer
 from tests.resume.tiny import OURS, results, tiny
 from tests.resume.worlds import Drift
 

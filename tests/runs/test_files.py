@@ -148,7 +148,7 @@ def test_a_grid_trains_what_has_not_begun_where_it_lies_now(tmp_path: Path, monk
     """Begun with a relative --out and --from; then moved, and resumed from another working directory."""
     started: list[many.Job] = []
     monkeypatch.setattr(many, "run_all", lambda base, jobs, *_: started.extend(jobs) or 0)
-    monkeypatch.setattr("focops.arguments.check", lambda _: None)
+    monkeypatch.setattr("focops.cli.arguments.check", lambda _: None)
     monkeypatch.chdir(tmp_path)
     assert cli.main(["train", "HopperSpeed", "--seeds", "0..1", "--out", "old", "--from", "source"]) == 0
     (tmp_path / "elsewhere").mkdir()

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 
 import focops
-from focops import run as runs
+from focops import api as runs
 from focops.errors import RunError
 from tests.resume.tiny import OPTIONS, OURS, metrics, results, tiny
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from focops.runs.program_display import ProgramLines, ProgramTable
+from focops.display.program import ProgramLines, ProgramTable
 
 CONFIGS = [
     SimpleNamespace(task="T", algorithm="focops", preset="fast", out=Path(f"grid/seed={seed}")) for seed in range(15)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from focops.runs.progress import LiveDisplay, Pace, PlainDisplay, QuietDisplay, clock, count, number, summary_text
+from focops.display.progress import LiveDisplay, Pace, PlainDisplay, QuietDisplay, clock, count, number, summary_text
 
 CONFIG = SimpleNamespace(task="HopperSpeed-v0", algorithm="focops", preset="fast", seed=3, out=None)
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from focops.display.say import say
 from focops.errors import RunError
-from focops.runs.signals import say
 
 REPEAT_SECONDS = 1.0
 """Seconds between two attempts to interrupt code that catches what is raised in it."""

@@ -18,7 +18,7 @@ from gymnasium import spaces
 from focops.core.spec import Spec
 from focops.core.types import Step
 from focops.envs.deadline import Deadline
-from focops.envs.foreign import (
+from focops.envs.gymnasium_env import (
     HOW_TO_ADD_A_COST,
     action_bounds,
     action_encoder,

@@ -7,20 +7,20 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from focops.display.progress import ManyDisplay
 from focops.envs.deadline import before_giving_up
 from focops.errors import RunError
-from focops.runs.kept import Kept, Member, Run
-from focops.runs.progress import ManyDisplay
+from focops.runs.recorder import Recorder, Run, RunInMemory
 
 WRITERS = 16
 """Threads that write runs' files."""
 
 
 class Learner(Protocol):
-    """One run on the host (`Trainer`), or many on an accelerator (`Fleet`)."""
+    """One run on the host (`Trainer`), or many on an accelerator (`DeviceTrainer`)."""
 
     @property
-    def members(self) -> Sequence[Member]: ...
+    def members(self) -> Sequence[RunInMemory]: ...
 
     @property
     def iteration(self) -> int: ...
@@ -46,7 +46,7 @@ class Learner(Protocol):
 class Loop:
     """Iterates runs to their end, and saves them."""
 
-    def __init__(self, learner: Learner, kept: Sequence[Kept]):
+    def __init__(self, learner: Learner, kept: Sequence[Recorder]):
         self.learner, self.kept = learner, kept
         self._config = kept[0].member.config
         self._reported = time.perf_counter()
@@ -81,7 +81,7 @@ class Loop:
         return [each.outcome() for each in self.kept]
 
     @property
-    def _going(self) -> list[Kept]:
+    def _going(self) -> list[Recorder]:
         return [each for each in self.kept if each.error is None]
 
     @property
@@ -125,13 +125,13 @@ class Loop:
             self._fail(each, error)
         return self.kept[0].error or error
 
-    def _fail(self, each: Kept, error: RunError) -> None:
+    def _fail(self, each: Recorder, error: RunError) -> None:
         if not self._config.exact and each.saved != each.member.iteration:
             each.save()
         each.fail(error)
 
 
-def _each(action: Callable[[Kept], None], kept: Sequence[Kept]) -> None:
+def _each(action: Callable[[Recorder], None], kept: Sequence[Recorder]) -> None:
     """Call `action` for every run, several at a time."""
     if len(kept) == 1:
         action(kept[0])

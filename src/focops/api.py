@@ -1,0 +1,222 @@
+"""Start or resume runs, each in its directory: `train` and `resume` for Python, the rest for commands."""
+
+import contextlib
+import dataclasses
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from focops.config import TrainConfig, default_config, validate
+from focops.core.networks import Network
+from focops.display.progress import Display, ManyDisplay, OneRun
+from focops.errors import RunError, UsageError
+from focops.runs import checkpoint
+from focops.runs.directory import RunDirectory, named
+from focops.runs.loop import Learner, Loop
+from focops.runs.observers import Callback, Observers, require_callable
+from focops.runs.recorder import Recorder, Run
+from focops.runs.sinks import OpenSink
+from focops.training.host import Trainer
+
+log = logging.getLogger(__name__)
+
+
+def train(
+    task: str = "HalfCheetahSpeed-v0",
+    *,
+    algo: str = "focops",
+    preset: Any = "fast",
+    out: Path | str | None = None,
+    display: Display | None = None,
+    sinks: Sequence[OpenSink] = (),
+    callbacks: Sequence[Callback] = (),
+    **options: Any,
+) -> Run:
+    """Train a new run. `options` are fields of the configuration, or of the algorithm's own:
+
+    focops.train("AntSpeed-v0", seed=1, steps=200_000, temperature=1.0)
+
+    `init_from` is a run to take networks and normaliser from. `sinks` (classes, see `focops.Sink`) get the record of
+    every iteration, as metrics.jsonl does; `callbacks` are called with it, and True stops the run after a checkpoint.
+    """
+    config = default_config(task, algo, preset, options.get("backend", "cpu"))
+    own = {f.name for f in dataclasses.fields(config)} - {"algo", "algorithm", "task", "preset", "out"}
+    of_algo = {f.name for f in dataclasses.fields(config.algo)} - {"limits", "cost_discounts"}
+    unknown = set(options) - own - of_algo
+    if unknown:
+        raise UsageError(f"unknown option {min(unknown)!r}; there are: {', '.join(sorted(own | of_algo))}")
+    for name in {"cost_limit", "cost_discount"} & set(options):
+        value = options[name]
+        options[name] = (float(value),) if isinstance(value, int | float) else tuple(map(float, value))
+    if options.get("init_from") is not None:
+        options["init_from"] = Path(options["init_from"])
+    algo_options = {k: v for k, v in options.items() if k in of_algo}
+    for name, value in algo_options.items():  # 2 and 2.0 are one value, and one compiled program
+        if isinstance(getattr(config.algo, name), float):
+            algo_options[name] = float(value)
+    config = dataclasses.replace(
+        config,
+        algo=dataclasses.replace(config.algo, **algo_options),
+        out=None if out is None else named(out),
+        **{k: v for k, v in options.items() if k in own},
+    )
+    return run(config, display=display, sinks=sinks, callbacks=callbacks)
+
+
+def run(
+    config: TrainConfig,
+    *,
+    display: Display | None = None,
+    sinks: Sequence[OpenSink] = (),
+    callbacks: Sequence[Callback] = (),
+    should_stop: Callable[[], bool] = lambda: False,
+) -> Run:
+    """Train a new run into its directory; `should_stop` ends it after the iteration it is in."""
+    outcomes = run_all(
+        [config],
+        display=OneRun(display) if display else None,
+        sinks=sinks,
+        callbacks=callbacks,
+        should_stop=should_stop,
+    )
+    return _only(outcomes)
+
+
+def run_all(
+    configs: Sequence[TrainConfig],
+    *,
+    display: ManyDisplay | None = None,
+    sinks: Sequence[OpenSink] = (),
+    callbacks: Sequence[Callback] = (),
+    should_stop: Callable[[], bool] = lambda: False,
+) -> list[Run | RunError]:
+    """Train new runs as one program (a single one on the CPU), each into its directory. Of a run that fails the error
+    comes back, and the others go on. Every run gets sinks of its own; a callback hears of all runs and stops all."""
+    require_callable(sinks, callbacks)
+    for config in configs:
+        if config.out is not None:
+            RunDirectory(config.out).require_free()
+    learner = _learner(configs)  # refuses a bad config before there is a directory
+    source = configs[0].init_from
+    if source is not None:
+        _start_from(learner, source)
+    with contextlib.ExitStack() as stack:
+        kept = []
+        for member in learner.members:
+            directory = stack.enter_context(RunDirectory.create(member.config))
+            member.config = dataclasses.replace(member.config, out=directory.path)
+            observers = stack.enter_context(Observers(directory.path, sinks, callbacks))
+            kept.append(Recorder(member, directory, observers))
+        loop = Loop(learner, kept)
+        if source is not None:
+            loop.save()  # from now on the other run is not needed
+        return loop.run(display, should_stop)
+
+
+def resume(
+    path: Path | str,
+    *,
+    steps: int | None = None,
+    display: Display | None = None,
+    sinks: Sequence[OpenSink] = (),
+    callbacks: Sequence[Callback] = (),
+    should_stop: Callable[[], bool] = lambda: False,
+    network: Network | None = None,
+    changes: Mapping[str, Any] | None = None,
+) -> Run:
+    """Resume a run from its newest good checkpoint (from the start if it has none yet).
+
+    `steps` is a new total; learning rates are then annealed over that total, so those of a finished run rise again.
+    `changes` are new values for the algorithm's numbers: focops.resume("cheetah", changes={"policy_rate": 1e-4}).
+    `network` is needed only if the run used one of your own; `sinks` and `callbacks` are those of `train`, given again.
+    """
+    outcomes = resume_all(
+        [path], steps=steps, display=OneRun(display) if display else None, sinks=sinks, callbacks=callbacks,
+        should_stop=should_stop, network=network, changes=changes,
+    )  # fmt: skip
+    return _only(outcomes)
+
+
+def resume_all(
+    paths: Sequence[Path | str],
+    *,
+    steps: int | None = None,
+    display: ManyDisplay | None = None,
+    sinks: Sequence[OpenSink] = (),
+    callbacks: Sequence[Callback] = (),
+    should_stop: Callable[[], bool] = lambda: False,
+    network: Network | None = None,
+    changes: Mapping[str, Any] | None = None,
+) -> list[Run | RunError]:
+    """Go on with runs that share a program (or one on the CPU), all from the newest checkpoint that every one has."""
+    require_callable(sinks, callbacks)
+    with contextlib.ExitStack() as stack:
+        directories = [stack.enter_context(RunDirectory.open(Path(path))) for path in paths]
+        configs = [_changed(each.config_with(network), steps, changes or {}) for each in directories]
+        for directory, config in zip(directories, configs, strict=True):
+            directory.require_no_lost_checkpoint(config.checkpoint_every)
+        learner = _learner(configs)
+        found = checkpoint.load_common([d.checkpoints for d in directories], [d.identity for d in directories])
+        if found is not None:
+            learner.restore(found)
+        elif configs[0].init_from is not None:
+            _start_from(learner, configs[0].init_from)
+        if configs[0].iterations < learner.iteration:
+            done = learner.iteration * configs[0].batch_size
+            raise UsageError(f"--steps is {steps}, but the run has made {done} already; give a greater total")
+        kept = []
+        for member, directory in zip(learner.members, directories, strict=True):
+            directory.record_change(member.config, learner.iteration)
+            observers = stack.enter_context(Observers(directory.path, sinks, callbacks, learner.iteration))
+            kept.append(Recorder(member, directory, observers))
+        loop = Loop(learner, kept)
+        if found is not None:
+            loop.resumed()
+        return loop.run(display, should_stop)
+
+
+def _learner(configs: Sequence[TrainConfig]) -> Learner:
+    """What trains these runs."""
+    if configs[0].backend == "mjx":
+        validate(configs[0])
+        import jax
+
+        from focops.training.device import DeviceTrainer
+
+        if jax.default_backend() == "cpu":
+            log.warning("--backend mjx: JAX sees no accelerator here: slow; --backend cpu is made for this")
+        return DeviceTrainer(configs)
+    (config,) = configs
+    return Trainer(config)
+
+
+def _only(outcomes: list[Run | RunError]) -> Run:
+    (outcome,) = outcomes
+    if isinstance(outcome, RunError):
+        raise outcome
+    return outcome
+
+
+def _start_from(learner: Learner, source: Path) -> None:
+    directory = RunDirectory.open(source, lock=False)
+    newest = checkpoint.load_newest(directory.checkpoints, directory.identity)
+    if newest is None:
+        raise UsageError(f"{source} has no checkpoint yet to start from")
+    learner.start_from(newest[0], str(source))
+
+
+def _changed(config: TrainConfig, steps: int | None, changes: Mapping[str, Any]) -> TrainConfig:
+    """The config with another total, and other values for what is traced: the rest is built into the run."""
+    fields = dataclasses.fields(config.algo)
+    may = [f.name for f in fields if isinstance(getattr(config.algo, f.name), float) and not f.metadata.get("static")]
+    values = {}
+    for name, value in changes.items():
+        if name not in may:
+            raise UsageError(f"{name} cannot be changed on resuming; these can: {', '.join(sorted(may))}")
+        try:
+            values[name] = float(value)
+        except (TypeError, ValueError):
+            raise UsageError(f"{name} is {value!r}; it must be a number") from None
+    algo = dataclasses.replace(config.algo, **values)
+    return dataclasses.replace(config, algo=algo, steps=config.steps if steps is None else steps)

@@ -1,0 +1,262 @@
+"""The command line: `focops train`, `focops resume`, `focops evaluate`, `focops tasks`, `focops algos`.
+
+Nothing heavy is imported before it is needed: the help and a misspelt command answer at once.
+"""
+
+import difflib
+import io
+import signal
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib import metadata
+from typing import Any
+
+from focops.display.say import say
+from focops.errors import RunError, UsageError
+
+FAILED, USAGE = 1, 2
+HELP = """\
+focops: constrained reinforcement learning that keeps its costs within their limits
+
+  focops train [TASK]      train a policy; HalfCheetahSpeed if no task is named
+  focops resume RUN        go on with a run from its last checkpoint
+  focops evaluate RUN      run its policy on unseen episodes: intervals, verdicts
+  focops solve FILE        the exact optimum of a small problem in JSON
+  focops tasks             the tasks that come with focops
+  focops algos             the algorithms
+
+`focops train --help` lists every hyper-parameter. Start with:  focops train --steps 200k
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit status: 0 done, 1 failed, 2 wrong usage, 128 + n stopped by signal n."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    command, rest = (words[0], words[1:]) if words else ("--help", [])
+    if "" not in sys.path:  # a console script, unlike `python -m`, does not look for my_module:Id-v0 where it is called
+        sys.path.insert(0, "")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # Greek letters where the encoding is ASCII
+    try:
+        with _plain_warnings():
+            status = _run(command, rest)
+        if sys.stdout is not None:
+            sys.stdout.flush()  # here, where a failure has a message
+        return status
+    except UsageError as error:
+        say("error:", str(error), "bold red")
+        return FAILED if isinstance(error, RunError) else USAGE
+    except SystemExit as stop:  # tyro has printed its help or an error, or Rich's pipe is closed
+        if isinstance(stop.__context__, BrokenPipeError):
+            return 128 + signal.SIGPIPE
+        return stop.code if isinstance(stop.code, int) else USAGE
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    except OSError as error:
+        if error.filename is not None:  # not of standard output
+            raise
+        sys.stdout = None  # or Python reports the closed pipe again at exit
+        if isinstance(error, BrokenPipeError):  # `focops tasks | head`: the reader has closed the pipe
+            return 128 + signal.SIGPIPE
+        say("error:", f"standard output cannot be written to: {error.strerror}", "bold red")
+        return FAILED
+
+
+def _run(command: str, words: list[str]) -> int:
+    if command in ("-h", "--help", "help"):
+        print(HELP, end="")
+        return 0
+    if command == "--version":
+        print(f"focops {metadata.version('focops')}")
+        return 0
+    if command not in COMMANDS:
+        close = difflib.get_close_matches(command, COMMANDS, n=1)
+        hint = f"did you mean `focops {close[0]}`?" if close else f"there are: {', '.join(COMMANDS)}"
+        raise UsageError(f"unknown command {command!r}; {hint}")
+    return COMMANDS[command](words)
+
+
+def train(words: list[str]) -> int:
+    """`focops train`: one run, or a grid of them."""
+    from focops.cli import arguments, grid
+
+    points = [] if {"-h", "--help"} & set(words) else grid.expand(grid.split(words))
+    if points:
+        from focops.cli import processes
+
+        return processes.train([(point.name, arguments.parse(point.words), point.words) for point in points])
+    options = arguments.parse(words)
+    arguments.check(options)
+    from focops import api as runs
+    from focops.cli.signals import stop_on_signals, while_heard
+    from focops.display.progress import choose_display
+
+    with stop_on_signals() as stopped:
+        display = while_heard(choose_display(options.quiet), stopped)
+        result = runs.run(options.config, display=display, sinks=options.sinks, should_stop=lambda: bool(stopped))
+    return _finish(result.summary, stopped, options.quiet)
+
+
+def resume(words: list[str]) -> int:
+    """`focops resume`: one run, or all of a grid."""
+    from focops.cli import arguments
+
+    options = arguments.parse_resume(words)
+    if (options.run / "grid.json").is_file():
+        from focops.cli import processes
+
+        return processes.resume(options)
+    from focops import api as runs
+    from focops.cli.signals import stop_on_signals, while_heard
+    from focops.display.progress import choose_display
+    from focops.runs.directory import RunDirectory
+
+    directory = RunDirectory.open(options.run, lock=False)
+    for change in directory.changed_versions():
+        say("warning:", f"{change}; the run goes on, but its numbers may differ from now on")
+    was_finished = directory.is_finished(options.steps)
+    with stop_on_signals() as stopped:
+        display = while_heard(choose_display(options.quiet), stopped)
+        result = runs.resume(
+            options.run, steps=options.steps, display=display, sinks=options.sinks, should_stop=lambda: bool(stopped),
+            changes=options.changes,
+        )  # fmt: skip
+    if was_finished and options.quiet:
+        done = result.summary["steps"]
+        print(f"{options.run} is finished at {done} samples. Train on with:  {_longer(result.summary)}")
+    return _finish(result.summary, stopped, options.quiet)
+
+
+def evaluate(words: list[str]) -> int:
+    """`focops evaluate`: a policy on unseen episodes, as a table and as JSON."""
+    from focops.cli import arguments, grid
+
+    options = arguments.parse_evaluate(words)
+    from rich.console import Console
+
+    from focops import evaluation
+    from focops.cli.evaluation_table import evaluation_table
+
+    how: dict[str, Any] = {"episodes": options.episodes, "seeds": grid.seeds(options.seeds)}
+    if options.protocol is not None:
+        how = evaluation.PROTOCOLS[options.protocol]
+    result = evaluation.evaluate(
+        options.run, deterministic=options.deterministic, confidence=options.confidence, threads=options.threads, **how
+    )
+    file = options.json or options.run / "evaluation.json"
+    try:  # one may succeed where the other cannot be written
+        result.save(file)
+    finally:
+        Console(highlight=False).print(evaluation_table(result))
+    print(f"\nwritten to {file}")
+    return 0
+
+
+def solve(words: list[str]) -> int:
+    """`focops solve`: a finite CMDP, exactly."""
+    from focops.tabular import command
+
+    return command.solve(words)
+
+
+def tasks(words: list[str]) -> int:
+    """`focops tasks`: the tasks that come with the library."""
+    _no_arguments("tasks", words)
+    from rich.console import Console
+    from rich.table import Table
+
+    from focops.envs.tasks import TASKS
+
+    table = Table("task", "constraint", "limit", "discount", "episode", box=None, header_style="dim", pad_edge=False)
+    for task in TASKS.values():
+        for constraint in task.constraints:
+            limit, discount = f"{constraint.limit:g}", f"{constraint.discount:g}"
+            table.add_row(task.name, constraint.name, limit, discount, f"{task.time_limit} steps")
+    Console(highlight=False).print(table)
+    print("\nAny Gymnasium environment with a cost trains as well:  focops train module:Id-v0 --cost-limit B")
+    return 0
+
+
+def algos(words: list[str]) -> int:
+    """`focops algos`: each algorithm, what kind it is, and where it comes from."""
+    _no_arguments("algos", words)
+    from rich.console import Console
+    from rich.table import Table
+
+    from focops.algorithms import ALGORITHMS
+    from focops.core.card import NO_CARD
+
+    table = Table(
+        "algorithm", "order", "multiplier", "guarantees", "reference", box=None, header_style="dim", pad_edge=False
+    )
+    for name, module in ALGORITHMS.items():
+        table.add_row(name, *getattr(module, "CARD", NO_CARD))
+    # a pipe has no width: keep each algorithm on one line there
+    Console(highlight=False, width=None if sys.stdout.isatty() else 120).print(table)
+    return 0
+
+
+COMMANDS: dict[str, Callable[[list[str]], int]] = {
+    "train": train,
+    "resume": resume,
+    "evaluate": evaluate,
+    "solve": solve,
+    "tasks": tasks,
+    "algos": algos,
+}
+
+
+def _finish(summary: dict[str, Any], stopped: list[int], quiet: bool) -> int:
+    """Print the result and the commands that can follow."""
+    from rich.console import Console
+
+    from focops.display.progress import summary_text
+
+    interrupted = bool(stopped) and not summary["finished"]
+    if interrupted:
+        kept = summary.get("checkpoint_steps", summary["steps"])
+        where = f"at {summary['steps']} samples, with a checkpoint of {kept}"
+        say("stopped", f"{where}. Go on with:  focops resume {summary['out']}")
+        return 128 + stopped[0]
+    if not quiet:
+        judged = f"focops evaluate {summary['out']}"
+        another = f"focops train {summary['task']} --seed {summary['seed'] + 1}"
+        Console(highlight=False).print(summary_text(summary, [judged, _longer(summary), another]), soft_wrap=True)
+    return 0
+
+
+def _longer(summary: dict[str, Any]) -> str:
+    return f"focops resume {summary['out']} --steps {2 * summary['steps']}"
+
+
+def _no_arguments(command: str, words: list[str]) -> None:
+    if {"-h", "--help"} & set(words):
+        print(HELP, end="")
+        raise SystemExit(0)
+    if words:
+        raise UsageError(f"unknown argument {words[0]!r}; `focops {command}` takes none")
+
+
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Show warnings as messages, without the line of code that gave them."""
+    show = warnings.showwarning
+
+    def show_plainly(message: Warning | str, category: type[Warning], *args: Any) -> None:
+        if issubclass(category, UserWarning):
+            say("warning:", str(message))
+        else:
+            show(message, category, *args)
+
+    warnings.showwarning = show_plainly
+    try:
+        yield
+    finally:
+        warnings.showwarning = show
+
+
+if __name__ == "__main__":
+    sys.exit(main())

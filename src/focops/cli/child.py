@@ -1,0 +1,30 @@
+"""A run of a grid as a process that ends with the grid:  python -m focops.cli.child train …"""
+
+import os
+import signal
+import sys
+import threading
+
+
+def end_with_parent() -> None:
+    """Stop by SIGHUP (after the iteration, with a checkpoint) once standard input ends. It is a pipe whose other end
+    only the parent holds, so its end means that the parent has exited."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # a parent under nohup ignores it, and so would this process
+    pipe = os.dup(0)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+
+    def watch() -> None:
+        while os.read(pipe, 1):
+            pass
+        os.kill(os.getpid(), signal.SIGHUP)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+if __name__ == "__main__":
+    end_with_parent()
+    from focops.cli import main
+
+    sys.exit(main())

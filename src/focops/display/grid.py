@@ -1,0 +1,105 @@
+"""What a grid shows while it runs: one table for all its runs, or a line for each that ends."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any, Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from focops.display.progress import Pace, against, constraint_names, count, line, number
+
+STYLES = {"running": "cyan", "done": "green", "failed": "bold red", "stopped": "yellow", "waiting": "dim"}
+BAR_WIDTH = 12
+
+
+def choose_display(base: Path, jobs: list[Any], quiet: bool) -> "GridLines":
+    """The display for where the output goes."""
+    console = Console(highlight=False)
+    live = not quiet and console.is_terminal and not console.is_dumb_terminal
+    return GridTable(base, jobs, console) if live else GridLines(base, jobs)
+
+
+class GridLines:
+    """A line for each run that ends."""
+
+    def __init__(self, base: Path, jobs: list[Any]) -> None:
+        self.base, self.jobs = base, jobs
+
+    def __enter__(self) -> Self:
+        print(f"{len(self.jobs)} runs → {self.base}", flush=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        print(heading(self.jobs).plain, flush=True)
+
+    def update(self) -> None: ...
+
+    def ended(self, job: Any) -> None:
+        record = job.record
+        said = line(record, Pace(record.get("samples_per_second"))) if record else job.error
+        print(f"{job.state:<8} {job.name}  {said}", flush=True)
+
+
+class GridTable(GridLines):
+    """A row for each run under way, redrawn in place; in the end, one for every run."""
+
+    def __init__(self, base: Path, jobs: list[Any], console: Console) -> None:
+        super().__init__(base, jobs)
+        self._live = Live(console=console, auto_refresh=False)
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._show(self.jobs)
+        self._live.stop()
+
+    def update(self) -> None:
+        self._show([job for job in self.jobs if job.state in ("running", "failed")])
+
+    def ended(self, job: Any) -> None: ...
+
+    def _show(self, jobs: list[Any]) -> None:
+        title = Text.assemble(heading(self.jobs), (f" → {self.base}", "dim"), overflow="ellipsis", no_wrap=True)
+        self._live.update(Group(title, table(jobs)), refresh=True)
+
+
+def heading(jobs: list[Any]) -> Text:
+    """The number of runs in each state."""
+    states = Counter(job.state for job in jobs)
+    parts = [(f"{states[state]} {state}", style) for state, style in STYLES.items() if states[state]]
+    separated = [part for each in parts for part in (", ", each)][1:]
+    return Text.assemble((f"{len(jobs)} runs: ", "bold"), *separated)
+
+
+def table(jobs: list[Any]) -> RenderableType:
+    """A row per run: how far it is, its rate, return and costs against their limits."""
+    rows = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
+    rows.add_column("run", no_wrap=True, overflow="ellipsis", ratio=1)
+    for title in ("", "samples", "rate", "return", "cost / limit"):
+        rows.add_column(title, no_wrap=True, justify="left" if not title else "right")
+    for job in jobs:
+        name = Text(job.name, style=STYLES[job.state])
+        record = job.record
+        if record is None:
+            rows.add_row(name, Text("starting" if job.state == "running" else job.state, style="dim"))
+            continue
+        bar = ProgressBar(total=record["steps"], completed=record["samples"], width=BAR_WIDTH)
+        rate = f"{count(record.get('samples_per_second'))}/s"
+        cells = [cost_against_limit(record, constraint) for constraint in constraint_names(record)]
+        rows.add_row(
+            name, bar, count(record["samples"]), rate, number(record.get("return_mean")), Text("  ").join(cells)
+        )
+    return rows
+
+
+def cost_against_limit(record: dict[str, Any], name: str) -> Text:
+    """The discounted cost of recent episodes, or its estimate until one has ended."""
+    limit, mean = record[f"cost_limit/{name}"], record.get(f"discounted_cost_mean/{name}")
+    cost = record.get(f"cost_return_estimate/{name}") if mean is None else mean
+    return Text.assemble(against(cost, limit), f" / {number(limit)}")

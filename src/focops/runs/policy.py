@@ -1,0 +1,159 @@
+"""A trained policy: saved by the trainer, loaded and used without it."""
+
+import math
+import reprlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from focops.core import normalize
+from focops.core import policy as core_policy
+from focops.core.networks import MLP, Network
+from focops.core.spec import Spec
+from focops.errors import UsageError
+from focops.runs import checkpoint
+from focops.runs.directory import RunDirectory
+from focops.runs.files import make_own_folder, write_atomically
+from focops.runs.identity import Identity, difference
+from focops.training import finite
+
+FILE = "policy.safetensors"
+_DESCRIBED = ("task", "iteration", "obs_size", "action_size", "discrete", "action_low", "action_high", "hidden")
+
+
+class Policy:
+    """π_θ with its observation normaliser. `predict` takes raw observations."""
+
+    def __init__(
+        self,
+        network: Network,
+        params: core_policy.PolicyParams,
+        stats: normalize.RunningStats,
+        description: dict[str, Any],
+    ):
+        self.description = description
+        self._key = jax.random.key(0)
+        self._low = np.array(description["action_low"] or -np.inf, np.float32)
+        self._high = np.array(description["action_high"] or np.inf, np.float32)
+        size = description["action_size"]
+
+        @jax.jit
+        def act(key: Any, obs: Any, deterministic: Any) -> Any:
+            distribution = core_policy.distribution(network, params, normalize.apply(stats, obs))
+            sampled = distribution.sample(type(distribution).noise(key, obs.shape[:-1], size))
+            return jnp.where(deterministic, distribution.mode(), sampled)
+
+        self._act = act
+
+    def predict(self, obs: Any, *, deterministic: bool = False) -> np.ndarray:
+        """Actions for one observation [O] or many [N, O]: sampled, or the mean (most likely) action; continuous ones
+        are clipped to the environment's bounds."""
+        obs = np.asarray(obs, np.float32)
+        size = self.description["obs_size"]
+        if obs.ndim not in (1, 2) or obs.shape[-1] != size:
+            raise UsageError(f"observations have shape {obs.shape}; this policy takes [{size}] or [N, {size}]")
+        self._key, key = jax.random.split(self._key)
+        action = self.act(key, obs, deterministic)
+        return action if self.description["discrete"] else np.clip(action, self._low, self._high)
+
+    def act(self, key: Any, obs: np.ndarray, deterministic: bool) -> np.ndarray:
+        """Actions as training gives them to the environment: not clipped."""
+        return np.asarray(self._act(key, obs, deterministic))
+
+    def seed(self, seed: int) -> None:
+        """Make the following sampled actions repeatable."""
+        self._key = jax.random.key(seed)
+
+
+def save_policy(
+    folder: Path,
+    params: core_policy.PolicyParams,
+    stats: normalize.RunningStats,
+    spec: Spec,
+    hidden: tuple[int, ...] | None,
+    task: str,
+    iteration: int,
+    run: Identity | None = None,
+) -> None:
+    """Write what `load` needs as one file. `hidden` is None for a user's own network; `run` identifies the run."""
+    arrays = {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in _leaves(params, stats)}
+    bounds = spec.action_low, spec.action_high
+    values = (task, iteration, spec.obs_size, spec.action_size, spec.discrete, *bounds, hidden)
+    data = checkpoint.serialize(arrays, {"policy": dict(zip(_DESCRIBED, values, strict=True)), "run": run})
+    path = folder / FILE
+    with checkpoint.explained(f"could not write the policy {path}"):
+        make_own_folder(folder)
+        write_atomically(path, data)
+
+
+def load(path: Path | str, network: Network | None = None) -> Policy:
+    """The policy of a run directory, or of a policy file. `network` is needed only if it was trained with a network of
+    your own."""
+    file = next((f for f in (Path(path) / "policy" / FILE, Path(path) / FILE, Path(path)) if f.is_file()), None)
+    if file is None:
+        raise UsageError(f"{path} holds no policy; give the directory of a run (`focops train --out DIR` makes one)")
+    with checkpoint.explained(f"could not read the policy {file}"):
+        data = file.read_bytes()
+    arrays, meta = checkpoint.deserialize(data, str(file), "policy")
+    described = _described(meta, file, arrays)
+    _require_own(RunDirectory(Path(path)), file, meta.get("run") or {"task": described["task"]})
+    if network is None:
+        if described["hidden"] is None:
+            raise UsageError(f"{file} was trained with a network of its own; pass it: focops.load(path, network=…)")
+        network = MLP(tuple(described["hidden"]))
+    spec = Spec(described["obs_size"], described["action_size"], described["discrete"], (), None)
+    templates = jax.eval_shape(
+        lambda: (core_policy.init(jax.random.key(0), network, spec, 0.0), normalize.init(spec.obs_size))
+    )
+    leaves = []
+    for key_path, leaf in _leaves(*templates):
+        name = jax.tree_util.keystr(key_path)
+        value = arrays.get(name)
+        if value is None or value.shape != leaf.shape or value.dtype != leaf.dtype:
+            found = "nothing" if value is None else f"{value.dtype}{list(value.shape)}"
+            raise UsageError(f"{file} does not fit its network: {name} is {found}, not {leaf.dtype}{list(leaf.shape)}")
+        finite.require_finite(value, f"{file}: {name}")
+        leaves.append(jnp.asarray(arrays.pop(name)))
+    if arrays:
+        raise UsageError(f"{file} does not fit its network, which has no {min(arrays)}")
+    params, stats = jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(templates), leaves)
+    return Policy(network, params, stats, described)
+
+
+def _require_own(directory: RunDirectory, file: Path, found: Any) -> None:
+    """Refuse a policy that belongs to another run than the directory it is in."""
+    if file.parent == directory.policy and directory.config_file.is_file():
+        other = difference(found, directory.identity)
+        if other:
+            raise UsageError(
+                f"{file} is of another run ({other}); `focops resume {directory.path}` writes the policy of its own"
+                f" newest checkpoint again, and focops.load({str(file)!r}) loads this one by itself"
+            )
+
+
+def _described(meta: Any, file: Path, arrays: checkpoint.Arrays) -> dict[str, Any]:
+    """A policy's description, with types and sizes checked against the arrays: the file may come from anywhere."""
+    described = meta.get("policy") if isinstance(meta, dict) else None
+    if not isinstance(described, dict) or described.keys() != set(_DESCRIBED):
+        raise UsageError(f"{file} is not a focops policy")
+    size, held = described["action_size"], sum(array.size for array in arrays.values())
+    whole = lambda x: isinstance(x, int) and not isinstance(x, bool) and 0 < x <= held
+    wholes = lambda x: isinstance(x, list) and 2 * (len(x) + 1) <= len(arrays) and all(map(whole, x))
+    number = lambda x: isinstance(x, int | float) and (abs(x) <= sys.float_info.max or abs(x) == math.inf)
+    bound = lambda x: x is None or (isinstance(x, list) and len(x) == size and all(map(number, x)))
+    checks = {
+        "obs_size": whole, "action_size": whole, "discrete": lambda x: isinstance(x, bool),
+        "action_low": bound, "action_high": bound, "hidden": lambda x: x is None or wholes(x),
+    }  # fmt: skip
+    for name, fits in checks.items():
+        if not fits(described[name]):
+            raise UsageError(f"{file} is damaged or not a policy: its {name} is {reprlib.repr(described[name])}")
+    return described
+
+
+def _leaves(params: Any, stats: Any) -> list[tuple[Any, Any]]:
+    return jax.tree_util.tree_leaves_with_path((params, stats))
