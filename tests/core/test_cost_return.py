@@ -98,7 +98,7 @@ CASES = [
 @pytest.mark.parametrize(("name", "envs", "steps"), CASES)
 def test_its_bias_in_a_steady_state_is_at_most_2_percent_whatever_the_critic(name, envs, steps):
     process = PROCESSES[name]
-    batches = 60 if steps < 500 else 20
+    batches = 40 if steps < 500 else 20
     found = estimates(process, envs, steps, batches, settled(envs, steps, process.time_limit), process.time_limit)
     mean, error = bias(found)
     assert (error < 0.03).all()
@@ -139,7 +139,7 @@ def test_costs_that_foretell_an_episodes_length_need_many_passes_per_batch(steps
     assert (np.abs(mean) <= bound + error).all(), f"{mean}\n± {error}"
 
 
-@settings(max_examples=8, derandomize=True, deadline=None)
+@settings(max_examples=6, derandomize=True, deadline=None)
 @given(data=st.data())
 def test_its_bias_is_small_on_any_process(data):
     """Ends, costs by age, time limits, splits and kinds drawn at random; 2%, or three standard errors."""
@@ -173,20 +173,19 @@ def finished_episodes(batch: Rollout, gamma: float) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", ["constant ends", "chain with early ends", "19 of 20 end at 26"])
-@pytest.mark.parametrize("gamma", GAMMAS)
-def test_where_episodes_fit_the_batch_its_noise_is_at_most_that_of_their_plain_mean(name, gamma):
+def test_where_episodes_fit_the_batch_its_noise_is_at_most_that_of_their_plain_mean(name):
     process = PROCESSES[name]
     if name == "19 of 20 end at 26":
         process = kinds((0.95, {26: 1.0}, 1.0), (0.05, {100: 1.0}, 1.0), time_limit=100)
     sampler = Sampler(process, 8, 0)
-    state, discount = cost_return.init(1, 1, process.time_limit), jnp.array([gamma])
-    blind, ours, plain = jnp.zeros((1, len(process.value(0.9)))), [], []
+    state, discount = cost_return.init(len(GAMMAS), 1, process.time_limit), jnp.array(GAMMAS)
+    blind, ours, plain = jnp.zeros((len(GAMMAS), len(process.value(0.9)))), [], []
     for batch in sampler.batches(60, 1024):
         state, j_c = step(state, batch, blind, discount)
-        ours.append(float(j_c[0]))
-        plain.append(finished_episodes(batch, gamma).mean())
+        ours.append(np.asarray(j_c))
+        plain.append([finished_episodes(batch, gamma).mean() for gamma in GAMMAS])
     # a standard deviation of 50 batches is known to within a tenth
-    assert np.std(ours[10:]) <= 1.1 * np.std(plain[10:])
+    assert (np.std(ours[10:], 0) <= 1.1 * np.std(plain[10:], 0)).all()
 
 
 def test_before_any_episode_has_ended_the_critic_stands_in_for_what_nobody_has_seen():
@@ -261,7 +260,7 @@ def test_statistics_of_the_observations_that_still_move_leave_it_alone():
     process = kinds((1.0, {40: 1.0}, 1.0), time_limit=40)
     sampler, stats = Sampler(process, 8, 0), normalize.init(1)
     state, found = cost_return.init(1, 1, 40), []
-    value = lambda obs: 20 * obs[None, ..., 0]
+    value, estimate = lambda obs: 20 * obs[None, ..., 0], jax.jit(cost_return.estimate)
     for batch in sampler.batches(30, 32):
         raw, seen = 100 + 10 * np.sin(np.asarray(batch.raw_obs)), []
         for obs in raw:
@@ -276,7 +275,7 @@ def test_statistics_of_the_observations_that_still_move_leave_it_alone():
         state = cost_return.remember_starts(state, batch)
         starts = cost_return.normalised_starts(state, batch)
         values = value(obs), value(next_obs), value(starts)
-        state, j_c = cost_return.estimate(state, batch, *values, jnp.array([0.99]))
+        state, j_c = estimate(state, batch, *values, jnp.array([0.99]))
         found.append(float(j_c[0]))
     truth = process.cost_return(0.99)
     np.testing.assert_allclose(np.mean(found[2:10]), truth, rtol=0.03)
