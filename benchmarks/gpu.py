@@ -76,13 +76,13 @@ def physics_rate(config: TrainConfig, sims: int) -> float:
 def loop_rate(config: TrainConfig, runs: int, iterations: int) -> tuple[float, float, float]:
     """Seconds until the first iteration is done; samples per second of all runs after that; mean epochs used."""
     began = time.perf_counter()
-    fleet = DeviceTrainer([dataclasses.replace(config, seed=seed) for seed in range(runs)])
-    fleet.advance(ahead=True)
+    trainer = DeviceTrainer([dataclasses.replace(config, seed=seed) for seed in range(runs)])
+    trainer.advance(ahead=True)
     compiled = time.perf_counter() - began
     for _ in range(WARM - 1):
-        fleet.advance(ahead=True)
+        trainer.advance(ahead=True)
     began = time.perf_counter()
-    records = [fleet.advance(ahead=i + 1 < iterations) for i in range(iterations)]
+    records = [trainer.advance(ahead=i + 1 < iterations) for i in range(iterations)]
     rate = runs * config.batch_size * iterations / (time.perf_counter() - began)
     return compiled, rate, float(np.mean([r["epochs"] for r in records[-1] if isinstance(r, dict)]))
 

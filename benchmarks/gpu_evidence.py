@@ -48,8 +48,8 @@ def study(name: str, options: argparse.Namespace) -> dict[str, Any]:
     texts = options.setting or ["base"]
     configs = [dataclasses.replace(setting(config, text), seed=seed) for text in texts for seed in range(options.seeds)]
     began = time.perf_counter()
-    fleet = DeviceTrainer(configs)
-    last = fleet.advance(ahead=True)
+    trainer = DeviceTrainer(configs)
+    last = trainer.advance(ahead=True)
     compiled = time.perf_counter() - began
     curves: list[list[Any]] = [[row(r)] if isinstance(r, dict) else [] for r in last]
     started, shown = time.perf_counter(), time.perf_counter()
@@ -70,11 +70,11 @@ def study(name: str, options: argparse.Namespace) -> dict[str, Any]:
             "columns": CURVE, "runs": runs,
         }  # fmt: skip
 
-    number = fleet.iteration
+    number = trainer.iteration
     while number < config.iterations:
         number += 1
         enough = number == config.iterations or bool(until and time.perf_counter() > until)
-        last = fleet.advance(ahead=not enough)
+        last = trainer.advance(ahead=not enough)
         if number % 10 == 0 or enough:
             for curve, record in zip(curves, last, strict=True):
                 if isinstance(record, dict):

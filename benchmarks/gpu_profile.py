@@ -69,16 +69,16 @@ def main() -> None:
     config = dataclasses.replace(default_config(options.task, backend="mjx"), num_envs=options.envs)
     if options.minibatch:
         config = dataclasses.replace(config, algo=dataclasses.replace(config.algo, minibatch_size=options.minibatch))
-    fleet = DeviceTrainer([dataclasses.replace(config, seed=seed) for seed in range(options.runs)])
+    trainer = DeviceTrainer([dataclasses.replace(config, seed=seed) for seed in range(options.runs)])
     took = []
     for i in range(options.iterations):
         began = time.perf_counter()
-        fleet.advance(ahead=i + 1 < options.iterations)
+        trainer.advance(ahead=i + 1 < options.iterations)
         took.append(time.perf_counter() - began)
     print(f"{config.task}: iterations, ms:", *(f"{1e3 * t:.0f}" for t in took))
     with tempfile.TemporaryDirectory() as folder:
         with jax.profiler.trace(folder):
-            fleet.advance()
+            trainer.advance()
         print(summary(Path(folder), options.top))
 
 

@@ -9,8 +9,9 @@ import pytest
 
 from focops import api as runs
 from focops import cli
+from focops.cli import processes, programs
 from focops.errors import RunError, UsageError
-from focops.runs import checkpoint, many, programs
+from focops.runs import checkpoint
 from tests.resume.tiny import OURS, flags, results, tiny
 
 
@@ -113,9 +114,9 @@ def test_the_command_says_so_with_status_1(tmp_path: Path, monkeypatch, capsys) 
 @pytest.fixture
 def python_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Jobs of a grid run Python programs in place of focops."""
-    start = many.subprocess.Popen
-    monkeypatch.setattr(many.subprocess, "Popen", lambda words, **kw: start([sys.executable, *words[3:]], **kw))
-    monkeypatch.setattr(many, "POLL_SECONDS", 0.01)
+    start = processes.subprocess.Popen
+    monkeypatch.setattr(processes.subprocess, "Popen", lambda words, **kw: start([sys.executable, *words[3:]], **kw))
+    monkeypatch.setattr(processes, "POLL_SECONDS", 0.01)
 
 
 def test_a_grid_of_programs_that_goes_away_begins_no_more_of_them(tmp_path: Path) -> None:
@@ -132,8 +133,8 @@ def test_a_grid_that_goes_away_begins_no_more_runs(tmp_path: Path, capsys: pytes
     base = tmp_path / "grid"
     base.mkdir()
     program = f"import os; os.rename({str(base)!r}, {str(tmp_path / 'moved')!r}); raise SystemExit(1)"
-    jobs = [many.Job(name, base / name, ["-c", program]) for name in ("seed=0", "seed=1")]
-    assert many.run_all(base, jobs, at_once=1, threads=1, quiet=True) == 1
+    jobs = [processes.Job(name, base / name, ["-c", program]) for name in ("seed=0", "seed=1")]
+    assert processes.run_all(base, jobs, at_once=1, threads=1, quiet=True) == 1
     said = " ".join(capsys.readouterr().err.split())
     assert f"seed=0: {base / 'seed=0'} was removed or renamed while the run was at work" in said
     assert f"seed=1: not begun: {base} was removed or renamed" in said

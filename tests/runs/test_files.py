@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from focops import cli
+from focops.cli import processes
 from focops.config import default_config
 from focops.errors import RunError, UsageError
-from focops.runs import checkpoint, many
+from focops.runs import checkpoint
 from focops.runs.directory import RunDirectory
 from focops.runs.files import write_atomically, write_json
 from focops.runs.sinks import JSONL
@@ -133,7 +134,7 @@ TRAIN = ["train", "HopperSpeed", "--seed", "0"]
 def test_a_grid_that_leads_outside_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], run: dict, message: str
 ) -> None:
-    monkeypatch.setattr(many, "run_all", lambda *_: pytest.fail("a run was started"))
+    monkeypatch.setattr(processes, "run_all", lambda *_: pytest.fail("a run was started"))
     base = tmp_path / "deep" / "grid"
     base.mkdir(parents=True)
     (base / "link").symlink_to(tmp_path)
@@ -146,8 +147,8 @@ def test_a_grid_that_leads_outside_is_refused(
 
 def test_a_grid_trains_what_has_not_begun_where_it_lies_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Begun with a relative --out and --from; then moved, and resumed from another working directory."""
-    started: list[many.Job] = []
-    monkeypatch.setattr(many, "run_all", lambda base, jobs, *_: started.extend(jobs) or 0)
+    started: list[processes.Job] = []
+    monkeypatch.setattr(processes, "run_all", lambda base, jobs, *_: started.extend(jobs) or 0)
     monkeypatch.setattr("focops.cli.arguments.check", lambda _: None)
     monkeypatch.chdir(tmp_path)
     assert cli.main(["train", "HopperSpeed", "--seeds", "0..1", "--out", "old", "--from", "source"]) == 0

@@ -1,4 +1,4 @@
-"""One run of a fleet, as the code that saves it sees it: the counterpart of `Trainer` for a single run."""
+"""One run of a device trainer, as the code that saves it sees it: the counterpart of the host's `Trainer`."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 class DeviceRun:
-    """Run `index` of a fleet."""
+    """Run `index` of a trainer."""
 
-    def __init__(self, fleet: "DeviceTrainer", index: int):
-        self._trainer, self._index = fleet, index
-        self.config, self.spec, self._algo = fleet.configs[index], fleet.specs[index], fleet.algos[index]
+    def __init__(self, trainer: "DeviceTrainer", index: int):
+        self._trainer, self._index = trainer, index
+        self.config, self.spec, self._algo = trainer.configs[index], trainer.specs[index], trainer.algos[index]
         self.failed_after: int | None = None
         """The last good iteration of a run that has failed."""
         self.error: RunError | None = None
@@ -41,11 +41,11 @@ class DeviceRun:
         return self._named(tree) | {"iteration": np.array(iteration)}
 
     def _at(self) -> tuple[int, Runs]:
-        fleet, i = self._trainer, self._index
+        trainer, i = self._trainer, self._index
         if self.failed_after is not None:  # its present state: a failed run does not change any more
-            return self.failed_after, jax.device_get(jax.tree.map(lambda x: x[i], fleet.runs))
-        assert fleet.host is not None, "take a snapshot first"
-        iteration, runs = fleet.host
+            return self.failed_after, jax.device_get(jax.tree.map(lambda x: x[i], trainer.runs))
+        assert trainer.host is not None, "take a snapshot first"
+        iteration, runs = trainer.host
         return iteration, jax.tree.map(lambda x: np.asarray(x[i]), runs)
 
     def filled(self, arrays: Arrays) -> Runs:
