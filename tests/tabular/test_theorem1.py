@@ -58,6 +58,17 @@ def test_the_update_is_optimal_for_the_trust_region_problem(case, trust_region):
     np.testing.assert_allclose(update.primal, value, rtol=2e-4, atol=2e-6)
 
 
+def test_a_search_that_meets_nearly_deterministic_policies_comes_back():
+    """The Hessian vanishes there: a Newton step of 1e12, halved 40 times, was still too long."""
+    transition = np.random.default_rng(2).dirichlet(np.full(2, 0.5), (2, 2)) * 0.95 + 0.025
+    reward = np.array([[0.54528871, -0.6071857], [0.12682785, -0.89227404]])
+    cost = [[[0.84146497, 0.18803509], [0.33057101, 0.41050391]], [[-1.0107575, 0.783181], [2.05670282, -1.6384425]]]
+    start, limits = np.array([0.52368172, 0.47631828]), np.array([0.78886771, 0.12067093])
+    problem = CMDP(transition, reward, np.array(cost), start, limits, 0.5)
+    policy = np.array([[0.85833257, 0.14166743], [0.91242003, 0.08757997]])
+    assert np.abs(focops_update(problem, policy, 0.2).residuals).max() < 1e-5
+
+
 @settings(max_examples=80, deadline=None)
 @given(with_policy(costs=(1, 3)), TRUST_REGIONS)
 def test_primal_equals_dual_and_the_kkt_conditions_hold(case, trust_region):

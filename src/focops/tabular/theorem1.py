@@ -194,7 +194,9 @@ def _minimise_over_nu(
         centred = (problem.cost_advantage - mean[:, None]).reshape(-1, m)
         hessian = (centred.T * (problem.weight[:, None] * policy).ravel()) @ centred / temperature
         hessian += (1e-12 * np.trace(hessian) + 1e-14 / temperature) * np.eye(m)
-        step = _bounded_newton(gradient, hessian, -nu, nu_max - nu)
+        # where the policy is nearly deterministic the dual is nearly linear, and Newton's step would have no end
+        reach = 1 + nu.max()
+        step = _bounded_newton(gradient, hessian, np.maximum(-nu, -reach), np.minimum(nu_max - nu, reach))
         promised = -float(gradient @ step)
         if promised <= 1e-13 * abs(value):  # less than the dual's rounding shows: the last step is Newton's
             return np.clip(nu + step, 0.0, nu_max)
