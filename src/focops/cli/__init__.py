@@ -256,7 +256,3 @@ def _plain_warnings() -> Iterator[None]:
         yield
     finally:
         warnings.showwarning = show
-
-
-if __name__ == "__main__":
-    sys.exit(main())
