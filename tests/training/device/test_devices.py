@@ -55,7 +55,7 @@ def test_several_devices_share_the_runs():
     flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
     done = subprocess.run(
         [sys.executable, "-c", SHARDED], env=os.environ | flags | {"JAX_PLATFORMS": "cpu"}, capture_output=True,
-        text=True, check=False, cwd=Path(__file__).parents[2],
+        text=True, check=False, cwd=Path(__file__).parents[3],
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout == "done\n"
