@@ -10,7 +10,7 @@ from focops.envs import gymnasium as adapter
 from focops.errors import UsageError
 from focops.runs import checkpoint
 from focops.training.host import Trainer
-from tests.resume.tiny import metrics, results, tiny
+from tests.resume.tiny import arrays_of, metrics, restore, results, tiny
 from tests.resume.worlds import Drift
 
 ENDLESS = f"{Drift.__module__}:EndlessDrift-v0"
@@ -33,10 +33,10 @@ def test_what_is_not_exact_is_said_and_the_learner_goes_on_exactly(
     run = runs.run(tiny(ENDLESS, tmp_path / "run"), should_stop=stopped_after(3)).path
     saved, _ = checkpoint.load(run / "checkpoint" / "00000003.safetensors")
     trainer = Trainer(tiny(ENDLESS, tmp_path / "run"))
-    trainer.restore(saved)
+    restore(trainer, [saved])
     assert "environment 0 (and 3 more) did not come back to its saved observation" in caplog.text
     assert "--exact" in caplog.text
-    found = trainer.arrays()
+    (found,) = arrays_of(trainer)
     for name in saved:
         if name.startswith("learner") or name in ("iteration", "episodes/recent", "episodes/finished"):
             np.testing.assert_array_equal(found[name], saved[name], err_msg=name)
