@@ -7,7 +7,7 @@ import pytest
 
 from focops import api as runs
 from focops.envs import gymnasium as adapter
-from focops.errors import UsageError
+from focops.errors import RunError, UsageError
 from focops.runs import checkpoint
 from focops.training.host import Trainer
 from tests.resume.tiny import arrays_of, metrics, restore, results, tiny
@@ -59,6 +59,19 @@ def test_without_exact_such_a_run_does_not(tmp_path: Path) -> None:
     expected = results(runs.run(tiny(ENDLESS, tmp_path / "whole")).path)
     run = runs.run(tiny(ENDLESS, tmp_path / "run"), should_stop=stopped_after(3)).path
     assert results(runs.resume(run).path) != expected
+
+
+def test_an_exact_run_that_fails_after_a_checkpoint_starts_no_episodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its environments may be what failed."""
+    restarts, restart = [], adapter.GymnasiumVector.restart
+    monkeypatch.setattr(adapter.GymnasiumVector, "restart", lambda env: (restarts.append(1), restart(env)))
+    run = runs.run(tiny(ENDLESS, tmp_path / "run", exact=True), should_stop=stopped_after(2))
+    before = len(restarts)
+    with pytest.raises(RunError, match="Iteration 3 was given up"):
+        runs.resume(run.path, changes={"policy_rate": 1e38})
+    assert len(restarts) == before + 2  # when they are made, and seeded
 
 
 def test_an_exact_run_needs_checkpoints(tmp_path: Path) -> None:

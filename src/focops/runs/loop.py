@@ -72,7 +72,7 @@ class Loop:
                 self._report(outcomes)
                 if display:
                     display.update([None if isinstance(outcome, Failure) else outcome for outcome in outcomes])
-                if checkpoint_due(config, trainer.iteration):
+                if self._unfailed and checkpoint_due(config, trainer.iteration):
                     if config.exact:
                         trainer.cut_episodes()
                     self.save()
@@ -87,9 +87,13 @@ class Loop:
         return [each.outcome(state) for each, state in zip(recorders, states, strict=True)]
 
     @property
+    def _unfailed(self) -> list[Recorder]:
+        return [each for each in self.recorders if each.error is None]
+
+    @property
     def _stopping(self) -> bool:
         """Whether all runs have failed, or a sink or a callback of any stops them all."""
-        return all(each.error for each in self.recorders) or any(each.observers.stop for each in self.recorders)
+        return not self._unfailed or any(each.observers.stop for each in self.recorders)
 
     def _report(self, outcomes: Sequence[Record | Failure]) -> None:
         # since the last report: an iteration may have been started before it
@@ -104,11 +108,11 @@ class Loop:
 
     def save(self) -> None:
         """Save a checkpoint of every run that has not failed."""
-        self._each(lambda each, state: each.save(state) if each.error is None else None)
+        self._each(Recorder.save)
 
     def resumed(self) -> None:
         """Mark the restored state as saved, and write the policies: the runs may have been killed before that."""
-        self._each(lambda each, state: each.resumed(state))
+        self._each(Recorder.resumed)
 
     def _each(self, action: Callable[[Recorder, RunState], None]) -> None:
         """Call `action` with every run's state, several at a time."""
@@ -121,8 +125,7 @@ class Loop:
 
     def _save_unscheduled(self) -> None:
         """Save runs that are stopped early. Not if `exact`: in the middle of episodes none could be exact."""
-        good = [each for each in self.recorders if each.error is None]
-        if not self._config.exact and any(each.saved != self.trainer.iteration for each in good):
+        if not self._config.exact and any(each.saved != self.trainer.iteration for each in self._unfailed):
             self.save()
 
     def _give_up(self, error: RunError) -> RunError:
@@ -133,6 +136,6 @@ class Loop:
         return self.recorders[0].error or error
 
     def _fail(self, each: Recorder, failure: Failure) -> None:
-        if not self._config.exact and each.saved != failure.state.iteration:
+        if not self._config.exact and each.saved != int(failure.state.iteration):
             each.save(failure.state)
         each.fail(failure)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from focops.config import TrainConfig
@@ -93,7 +94,7 @@ class Recorder:
             evidence = f"state and batch could not be written ({problem.strerror})"
         knob = "policy-rate" if hasattr(config.algo, "policy_rate") else "value-rate"
         self.error = RunError(
-            f"{error}. Iteration {state.iteration + 1} was given up; {evidence}. The state of iteration"
+            f"{error}. Iteration {int(state.iteration) + 1} was given up; {evidence}. The state of iteration"
             f" {self.saved or 0} is kept; go on from it with:  focops resume {path}  (and with a smaller step, if the"
             f" learner failed: --algo.{knob} 1e-4)"
         )
@@ -111,7 +112,7 @@ class Recorder:
         """A sink or a callback failed: the run itself is good."""
         path = self.directory.path
         explained = RunError(
-            f"{error}. The run stopped at iteration {state.iteration}, with a checkpoint of iteration"
+            f"{error}. The run stopped at iteration {int(state.iteration)}, with a checkpoint of iteration"
             f" {self.saved or 0}. Mend that and give it to focops.resume({str(path)!r}) again, or go on without it: "
             f" focops resume {path}"
         )
@@ -136,7 +137,7 @@ class Recorder:
 
 def summary(config: TrainConfig, spec: Spec, state: RunState, wall_s: float) -> dict[str, Any]:
     """A summary of the run; means are over the last 100 training episodes."""
-    means = np.asarray(episodes.means(state.episodes)) if state.episodes.finished else None
+    means = np.asarray(jax.jit(episodes.means)(state.episodes)) if state.episodes.finished else None
     constraints, samples = spec.constraints, int(state.iteration) * config.batch_size
     m = len(constraints)
     discounted = None if means is None else means[2 : 2 + m]
@@ -146,7 +147,7 @@ def summary(config: TrainConfig, spec: Spec, state: RunState, wall_s: float) -> 
         "preset": config.preset,
         "seed": config.seed,
         "steps": samples,
-        "finished": bool(state.iteration >= config.iterations),
+        "finished": int(state.iteration) >= config.iterations,
         "return_mean": None if means is None else float(means[1]),
         "episode_length_mean": None if means is None else float(means[0]),
         "discounted_cost_mean": _by_name(constraints, discounted),
