@@ -31,7 +31,7 @@ def fresh_cost(trainer: Trainer, episodes: int, seed: int) -> np.ndarray:
     total, running = np.zeros(episodes), np.ones(episodes, bool)
     for t in range(spec.time_limit or 1000):
         noise = policy.noise(jax.random.fold_in(jax.random.key(seed), t), spec, (episodes,))
-        step = env.step(np.asarray(act(trainer.state.policy, trainer.stats, env.obs, noise)))
+        step = env.step(np.asarray(act(trainer.state.learner.policy, trainer.state.stats, env.obs, noise)))
         total += np.where(running, discount**t * step.cost[:, 0], 0.0)
         running &= ~(step.terminated | step.truncated)
         if not running.any():

@@ -57,7 +57,12 @@ def study(name: str, options: argparse.Namespace) -> dict[str, Any]:
 
     def found() -> dict[str, Any]:
         runs = [
-            {"setting": str(text), "seed": c.seed, "curve": curve, "end": end if isinstance(end, dict) else str(end)}
+            {
+                "setting": str(text),
+                "seed": c.seed,
+                "curve": curve,
+                "end": end if isinstance(end, dict) else str(end.error),
+            }
             for text, c, curve, end in zip(np.repeat(texts, options.seeds), configs, curves, last, strict=True)
         ]
         seconds = time.perf_counter() - started

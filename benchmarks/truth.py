@@ -97,8 +97,8 @@ def train(config: TrainConfig) -> Float[np.ndarray, "S A"]:
 
 def learned_policy(trainer: Trainer) -> Float[np.ndarray, "S A"]:
     """π_θ(a|s) for every one-hot state, through the normaliser."""
-    obs = normalize.apply(trainer.stats, jnp.eye(trainer.spec.obs_size))
-    logits = policies.distribution(trainer.network, trainer.state.policy, obs).logits
+    obs = normalize.apply(trainer.state.stats, jnp.eye(trainer.spec.obs_size))
+    logits = policies.distribution(trainer.network, trainer.state.learner.policy, obs).logits
     table = np.asarray(jax.nn.softmax(logits), np.float64)
     return table / table.sum(1, keepdims=True)
 

@@ -21,13 +21,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from focops.algorithms import ALGORITHMS
-from focops.core import critics, normalize, policy
+from focops.core import critics, policy
+from focops.core.base import network
 from focops.core.estimate import estimate
+from focops.core.normalize import RunningStats
 from focops.core.spec import Constraint, Spec
 from focops.core.types import Rollout
 
 SPEC = Spec(27, 8, False, (Constraint("speed", 100.0),), 1000)
 STEPS, ENVS = 128, 16
+STATS = RunningStats(jnp.zeros(27), jnp.ones(27), jnp.float32(1))
 BOUND = 1.5
 BOUNDED = ("trpo", "trpo_lagrangian", "cpo", "pcpo")
 
@@ -52,8 +55,6 @@ def rollout(theta, net) -> Rollout:
         cut=jnp.zeros(shape, bool),
         next_obs=jnp.asarray(np.roll(obs, -1, 0)),
         age=jnp.asarray(age, jnp.int32),
-        stats=normalize.RunningStats(jnp.zeros(27), jnp.ones(27), jnp.float32(1)),
-        progress=jnp.float32(0),
     )
 
 
@@ -64,12 +65,12 @@ def programs(name: str) -> dict:
     if name == "focops":
         config = dataclasses.replace(config, trust_region=1e9)
     state = jax.jit(module.init, static_argnums=1)(jax.random.key(0), SPEC, config)
-    batch = rollout(state.policy, module.network(config))
-    arguments = (jax.random.key(1), state, batch, config)
+    batch = rollout(state.policy, network(config))
+    arguments = (jax.random.key(1), state, batch, STATS, jnp.float32(0), config)
     whole = jax.jit(lambda *a: module.update(*a)).lower(*arguments).compile()
     with mock.patch.object(critics, "step", lambda learned, *_: learned):
         without = jax.jit(lambda *a: module.update(*a)).lower(*arguments).compile()
-    inputs = (state.critics, state.policy, batch, config)
+    inputs = (state.critics, state.policy, batch, STATS, config)
     estimates = jax.jit(estimate).lower(*inputs).compile()
     return {
         "whole": lambda: whole(*arguments),

@@ -9,6 +9,7 @@ import pytest
 
 from focops.config import default_config
 from focops.core import critics, normalize, policy
+from focops.training import episodes
 from focops.training.host import Trainer
 
 pytestmark = pytest.mark.usefixtures("quick_compiling")
@@ -37,14 +38,14 @@ def trained(name: str, limits: tuple[float, ...], iterations: int, discount: flo
 
 
 def values(trainer: Trainer, states: int) -> tuple[np.ndarray, np.ndarray]:
-    obs = normalize.apply(trainer.stats, jnp.eye(states))
-    value, cost = critics.values(trainer.state.critics, obs, trainer.algo_config)
+    obs = normalize.apply(trainer.state.stats, jnp.eye(states))
+    value, cost = critics.values(trainer.state.learner.critics, obs, trainer.algo_config)
     return np.asarray(value), np.asarray(cost)
 
 
 def probabilities(trainer: Trainer) -> np.ndarray:
-    obs = normalize.apply(trainer.stats, jnp.ones((1, 1)))
-    return np.asarray(jax.nn.softmax(policy.distribution(trainer.network, trainer.state.policy, obs).logits)[0])
+    obs = normalize.apply(trainer.state.stats, jnp.ones((1, 1)))
+    return np.asarray(jax.nn.softmax(policy.distribution(trainer.network, trainer.state.learner.policy, obs).logits)[0])
 
 
 def test_the_critics_of_a_one_step_episode_say_what_it_pays_and_costs():
@@ -70,7 +71,7 @@ def test_where_the_optimum_randomises_the_policy_does(limit):
 def test_a_limit_that_does_not_bind_leaves_the_best_unconstrained_policy():
     trainer = trained("Coin", (2.0,), 60)
     assert probabilities(trainer)[1] > 0.95
-    assert trainer.state.nu[0] == 0.0
+    assert trainer.state.learner.nu[0] == 0.0
 
 
 def test_two_constraints_are_both_held():
@@ -80,7 +81,7 @@ def test_two_constraints_are_both_held():
 
 def test_a_continuous_action_goes_as_far_as_its_cost_allows():
     trainer = trained("Push", (0.25,), 250, nu_rate=0.2, nu_max=10.0)
-    means = trainer.collector.episodes.means()
+    means = episodes.means(trainer.state.episodes)
     # reward is E[a] ≤ √E[max(a,0)²] ≤ √0.25
     assert 0.4 < means[1] < 0.52
     np.testing.assert_allclose(means[2], 0.25, rtol=0.1)
@@ -90,4 +91,4 @@ def test_endless_episodes_train_under_a_discounted_limit():
     trainer = trained("Forever", (3.0,), 150, nu_rate=0.01)
     # (1 − 0.9)·3 of the time
     np.testing.assert_allclose(probabilities(trainer)[1], 0.3, atol=0.08)
-    assert trainer.collector.episodes.finished == 0
+    assert trainer.state.episodes.finished == 0

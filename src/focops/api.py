@@ -13,11 +13,12 @@ from focops.display.progress import Display, ManyDisplay, OneRun
 from focops.errors import RunError, UsageError
 from focops.runs import checkpoint
 from focops.runs.directory import RunDirectory, named
-from focops.runs.loop import Learner, Loop
+from focops.runs.loop import Loop, Trainer
 from focops.runs.observers import Callback, Observers, require_callable
 from focops.runs.recorder import Recorder, Run
 from focops.runs.sinks import OpenSink
-from focops.training.host import Trainer
+from focops.training import host
+from focops.training.state import from_arrays, take_over
 
 log = logging.getLogger(__name__)
 
@@ -97,18 +98,17 @@ def run_all(
     for config in configs:
         if config.out is not None:
             RunDirectory(config.out).require_free()
-    learner = _learner(configs)  # refuses a bad config before there is a directory
+    trainer = _trainer(configs)  # refuses a bad config before there is a directory
     source = configs[0].init_from
     if source is not None:
-        _start_from(learner, source)
+        _start_from(trainer, source, configs[0].task)
     with contextlib.ExitStack() as stack:
-        kept = []
-        for member in learner.members:
-            directory = stack.enter_context(RunDirectory.create(member.config))
-            member.config = dataclasses.replace(member.config, out=directory.path)
+        recorders = []
+        for config, spec in zip(configs, trainer.specs, strict=True):
+            directory = stack.enter_context(RunDirectory.create(config))
             observers = stack.enter_context(Observers(directory.path, sinks, callbacks))
-            kept.append(Recorder(member, directory, observers))
-        loop = Loop(learner, kept)
+            recorders.append(Recorder(dataclasses.replace(config, out=directory.path), spec, directory, observers))
+        loop = Loop(trainer, recorders)
         if source is not None:
             loop.save()  # from now on the other run is not needed
         return loop.run(display, should_stop)
@@ -156,27 +156,27 @@ def resume_all(
         configs = [_changed(each.config_with(network), steps, changes or {}) for each in directories]
         for directory, config in zip(directories, configs, strict=True):
             directory.require_no_lost_checkpoint(config.checkpoint_every)
-        learner = _learner(configs)
+        trainer = _trainer(configs)
         found = checkpoint.load_common([d.checkpoints for d in directories], [d.identity for d in directories])
         if found is not None:
-            learner.restore(found)
+            trainer.restore(list(map(from_arrays, trainer.states(), found)))
         elif configs[0].init_from is not None:
-            _start_from(learner, configs[0].init_from)
-        if configs[0].iterations < learner.iteration:
-            done = learner.iteration * configs[0].batch_size
+            _start_from(trainer, configs[0].init_from, configs[0].task)
+        if configs[0].iterations < trainer.iteration:
+            done = trainer.iteration * configs[0].batch_size
             raise UsageError(f"--steps is {steps}, but the run has made {done} already; give a greater total")
-        kept = []
-        for member, directory in zip(learner.members, directories, strict=True):
-            directory.record_change(member.config, learner.iteration)
-            observers = stack.enter_context(Observers(directory.path, sinks, callbacks, learner.iteration))
-            kept.append(Recorder(member, directory, observers))
-        loop = Loop(learner, kept)
+        recorders = []
+        for config, spec, directory in zip(configs, trainer.specs, directories, strict=True):
+            directory.record_change(config, trainer.iteration)
+            observers = stack.enter_context(Observers(directory.path, sinks, callbacks, trainer.iteration))
+            recorders.append(Recorder(config, spec, directory, observers))
+        loop = Loop(trainer, recorders)
         if found is not None:
             loop.resumed()
         return loop.run(display, should_stop)
 
 
-def _learner(configs: Sequence[TrainConfig]) -> Learner:
+def _trainer(configs: Sequence[TrainConfig]) -> Trainer:
     """What trains these runs."""
     if configs[0].backend == "mjx":
         validate(configs[0])
@@ -188,7 +188,7 @@ def _learner(configs: Sequence[TrainConfig]) -> Learner:
             log.warning("--backend mjx: JAX sees no accelerator here: slow; --backend cpu is made for this")
         return DeviceTrainer(configs)
     (config,) = configs
-    return Trainer(config)
+    return host.Trainer(config)
 
 
 def _only(outcomes: list[Run | RunError]) -> Run:
@@ -198,12 +198,13 @@ def _only(outcomes: list[Run | RunError]) -> Run:
     return outcome
 
 
-def _start_from(learner: Learner, source: Path) -> None:
+def _start_from(trainer: Trainer, source: Path, task: str) -> None:
+    """Copy the networks and the normaliser of another run into each of these."""
     directory = RunDirectory.open(source, lock=False)
     newest = checkpoint.load_newest(directory.checkpoints, directory.identity)
     if newest is None:
         raise UsageError(f"{source} has no checkpoint yet to start from")
-    learner.start_from(newest[0], str(source))
+    trainer.restore([take_over(state, newest[0], str(source), task) for state in trainer.states()])
 
 
 def _changed(config: TrainConfig, steps: int | None, changes: Mapping[str, Any]) -> TrainConfig:

@@ -16,6 +16,12 @@ def spec(discrete: bool, m: int = 2, obs_size: int = 5) -> Spec:
     return Spec(obs_size, 3, discrete, tuple(names), 50)
 
 
+STATS = normalize.RunningStats(jnp.zeros(5), jnp.ones(5), jnp.float32(1))
+"""Of observations that are normalised already."""
+START = jnp.float32(0)
+"""Progress before the first batch."""
+
+
 def rollout(discrete: bool, steps: int = 64, envs: int = 2, seed: int = 0, m: int = 2) -> Rollout:
     rng = np.random.default_rng(seed)
     shape = (steps, envs)
@@ -34,6 +40,4 @@ def rollout(discrete: bool, steps: int = 64, envs: int = 2, seed: int = 0, m: in
         cut=jnp.zeros(shape, bool),
         next_obs=f32(rng.normal(size=(*shape, 5))),
         age=jnp.asarray(age, jnp.int32),
-        stats=normalize.RunningStats(jnp.zeros(5), jnp.ones(5), jnp.float32(1)),
-        progress=jnp.float32(0),
     )

@@ -12,9 +12,10 @@ import pytest
 from focops.algorithms import ALGORITHMS, cppo_pid, ppo_lagrangian
 from focops.config import PRESETS, default_config, validate
 from focops.core import multipliers, normalize, policy, surrogates
+from focops.core.base import network
 from focops.runs.config_json import config_from_json, config_to_json
 from focops.training.host import Trainer
-from tests.algorithms.cases import QUICK, rollout, spec
+from tests.algorithms.cases import QUICK, START, STATS, rollout, spec
 
 pytestmark = pytest.mark.usefixtures("quick_compiling")
 
@@ -45,8 +46,8 @@ def test_vmapped_updates_equal_a_loop(name):
 
     together = stack(states)
     for _ in range(2):
-        together, info = many(keys, together, stack(batches), stack(configs))
-        states, infos = zip(*[one(keys[i], states[i], batches[i], configs[i]) for i in runs], strict=True)
+        together, info = many(keys, together, stack(batches), stack([STATS] * 3), stack([START] * 3), stack(configs))
+        states, infos = zip(*[one(keys[i], states[i], batches[i], STATS, START, configs[i]) for i in runs], strict=True)
     close = lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-4)
     jax.tree.map(close, (together.policy, info), (stack(states).policy, stack(infos)))
     before, after = jax.tree.leaves(stack(begin).policy), jax.tree.leaves(stack(states).policy)
@@ -100,8 +101,8 @@ def trained(name: str, probe: str, limits: tuple[float, ...], iterations: int, *
 
 
 def probabilities(trainer: Trainer) -> np.ndarray:
-    obs = normalize.apply(trainer.stats, jnp.ones((1, 1)))
-    return np.asarray(jax.nn.softmax(policy.distribution(trainer.network, trainer.state.policy, obs).logits)[0])
+    obs = normalize.apply(trainer.state.stats, jnp.ones((1, 1)))
+    return np.asarray(jax.nn.softmax(policy.distribution(trainer.network, trainer.state.learner.policy, obs).logits)[0])
 
 
 def mean_cost(records, last: int = 40) -> np.ndarray:
@@ -113,7 +114,7 @@ def mean_cost(records, last: int = 40) -> np.ndarray:
 def test_without_a_constraint_all_that_pays_is_taken(name):
     trainer, _ = trained(name, "Coin", (0.3,), 40)
     assert probabilities(trainer)[1] > 0.97
-    assert trainer.state.nu[0] == 0
+    assert trainer.state.learner.nu[0] == 0
 
 
 COIN = {
@@ -183,7 +184,7 @@ def lagrangian_gradient(module, nu, advantage, cost_advantage):
     config = small(name)
     state = module.init(jax.random.key(0), spec(True), config)
     obs = jnp.ones((1, 5))
-    old = policy.distribution(ALGORITHMS[name].network(config), state.policy, obs)
+    old = policy.distribution(network(config), state.policy, obs)
     action = jnp.array([1])
     batch = surrogates.Batch(
         obs, action, old, old.log_prob(action), jnp.array([advantage]), jnp.array([cost_advantage]),

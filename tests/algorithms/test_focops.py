@@ -13,7 +13,7 @@ from focops.core import policy
 from focops.core.distributions import Categorical
 from focops.core.estimate import Batch, estimate
 from focops.core.networks import MLP
-from tests.algorithms.cases import QUICK, rollout, spec
+from tests.algorithms.cases import QUICK, START, STATS, rollout, spec
 
 pytestmark = pytest.mark.usefixtures("quick_compiling")
 CONFIG = focops.Config(hidden=(8, 8), limits=(1.0, 2.0), cost_discounts=(0.99, 0.9), minibatch_size=32, epochs=30)
@@ -118,10 +118,10 @@ def test_enough_steps_on_the_loss_reach_the_projection_of_the_optimal_policy():
     assert np.abs(pi - pi_star).max() > 0.1
 
 
-def do_update(config, discrete=False, seed=0, **changes):
+def do_update(config, discrete=False, seed=0, progress=START):
     state = INIT(jax.random.key(seed), spec(discrete), config)
-    batch = rollout(discrete)._replace(**changes)
-    new, info = UPDATE(jax.random.key(1), state, batch, config)
+    batch = rollout(discrete)
+    new, info = UPDATE(jax.random.key(1), state, batch, STATS, progress, config)
     return state, new, info, batch
 
 
@@ -148,7 +148,7 @@ def test_an_epoch_that_leaves_the_trust_region_is_the_last():
 def test_without_a_multiplier_and_with_a_large_temperature_the_step_vanishes():
     config = dataclasses.replace(CONFIG, nu_rate=0.0)
     state = INIT(jax.random.key(0), spec(False), config)
-    _, batch, _ = ESTIMATE(state.critics, state.policy, rollout(False), config)
+    _, batch, _ = ESTIMATE(state.critics, state.policy, rollout(False), STATS, config)
     gradient = jax.jit(jax.grad(focops.policy_loss))(state.policy, batch, jnp.zeros(2), 1e9, config)
     assert max(float(jnp.abs(g).max()) for g in jax.tree.leaves(gradient)) < 1e-6
 
@@ -176,7 +176,7 @@ def test_the_policy_feels_the_multiplier_and_its_lead():
     step = config.nu_rate * np.asarray(info.cost_return)
     np.testing.assert_allclose(info.nu, 0.1 + step, rtol=1e-5)
     held = state._replace(nu=jnp.asarray(0.1 + 4.0 * step))  # and kept there, the policy would step as far
-    same, _ = UPDATE(jax.random.key(1), held, batch, dataclasses.replace(config, nu_rate=0.0))
+    same, _ = UPDATE(jax.random.key(1), held, batch, STATS, START, dataclasses.replace(config, nu_rate=0.0))
     np.testing.assert_allclose(ravel_pytree(new.policy)[0], ravel_pytree(same.policy)[0], rtol=1e-4, atol=1e-6)
 
 
@@ -186,7 +186,9 @@ def test_a_time_limit_is_valued_or_is_an_end_as_asked():
     *first, last = state.critics.params
     critics = state.critics._replace(params=[*first, last._replace(bias=last.bias.at[0].add(bias))])
     at_limit = np.asarray(rollout(False).truncated).reshape(-1)
-    target = lambda config: np.asarray(ESTIMATE(critics, state.policy, rollout(False), config)[1].target)[at_limit]
+    target = lambda config: np.asarray(ESTIMATE(critics, state.policy, rollout(False), STATS, config)[1].target)[
+        at_limit
+    ]
     valued = target(CONFIG)
     ended = target(dataclasses.replace(CONFIG, bootstrap_time_limit=False))
     np.testing.assert_allclose(valued - ended, CONFIG.discount * bias, rtol=0.05)
@@ -196,7 +198,7 @@ def test_scale_free_counts_the_temperature_in_deviations_of_what_is_left_of_the_
     # steps enough for the KL to hold them back: Adam's first ones do not know the temperature
     config = dataclasses.replace(CONFIG, nu_init=1.5, nu_rate=0.0, policy_rate=3e-3, trust_region=10.0)
     state = INIT(jax.random.key(0), spec(False), config)
-    _, batch, _ = ESTIMATE(state.critics, state.policy, rollout(False), config)
+    _, batch, _ = ESTIMATE(state.critics, state.policy, rollout(False), STATS, config)
     left = np.asarray(batch.advantage) - np.asarray(batch.cost_advantage) @ np.array([1.5, 1.5])
     _, free, _, _ = do_update(dataclasses.replace(config, scale_free=1.0))
     _, same, _, _ = do_update(dataclasses.replace(config, temperature=float(config.temperature * left.std())))

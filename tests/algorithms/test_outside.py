@@ -81,7 +81,7 @@ def in_tmp_path(tmp_path, monkeypatch) -> None:
 
 
 def test_what_is_no_algorithm_is_refused():
-    with pytest.raises(UsageError, match="must be a module with Config, init, update, network"):
+    with pytest.raises(UsageError, match="must be a module with Config, init, update; it is"):
         algorithms.register("mine", cli)
 
 

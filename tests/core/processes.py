@@ -8,10 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-import jax.numpy as jnp
 import numpy as np
 
-from focops.core import normalize
 from focops.core.types import Rollout
 
 
@@ -172,8 +170,6 @@ class Sampler:
             cut=cut,
             next_obs=number(after),
             age=age.astype(np.int32),
-            stats=normalize.RunningStats(jnp.zeros(1), jnp.ones(1), jnp.float32(1)),
-            progress=np.float32(0),
         )
 
     def batches(self, number: int, steps: int) -> Iterator[Rollout]:

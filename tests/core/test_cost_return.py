@@ -39,8 +39,7 @@ def step(state: cost_return.State, batch: Rollout, table, discount, grouped: boo
 
     if not grouped:
         return one(state, batch)
-    axes = Rollout(**(dict.fromkeys(Rollout._fields, 0) | dict(stats=None, progress=None)))
-    return jax.vmap(one, (0, axes))(state, batch)
+    return jax.vmap(one)(state, batch)
 
 
 def estimates(process: Process, envs: int, steps: int, batches: int, after: int, time_limit: int | None, **kwargs):
@@ -271,9 +270,9 @@ def test_statistics_of_the_observations_that_still_move_leave_it_alone():
         last = normalize.apply(stats, 100 + 10 * jnp.sin(batch.next_obs))
         ended = (batch.terminated | batch.truncated)[..., None]
         next_obs = jnp.where(ended, last, jnp.concatenate([obs[1:], last[-1:]]))
-        batch = jax.tree.map(jnp.asarray, batch._replace(obs=obs, raw_obs=raw, next_obs=next_obs, stats=stats))
+        batch = jax.tree.map(jnp.asarray, batch._replace(obs=obs, raw_obs=raw, next_obs=next_obs))
         state = cost_return.remember_starts(state, batch)
-        starts = cost_return.normalised_starts(state, batch)
+        starts = normalize.apply(stats, state.starts)
         values = value(obs), value(next_obs), value(starts)
         state, j_c = estimate(state, batch, *values, jnp.array([0.99]))
         found.append(float(j_c[0]))

@@ -7,10 +7,10 @@ import pytest
 
 from focops import api as runs
 from focops.envs import gymnasium as adapter
-from focops.errors import UsageError
+from focops.errors import RunError, UsageError
 from focops.runs import checkpoint
 from focops.training.host import Trainer
-from tests.resume.tiny import metrics, results, tiny
+from tests.resume.tiny import arrays_of, metrics, restore, results, tiny
 from tests.resume.worlds import Drift
 
 ENDLESS = f"{Drift.__module__}:EndlessDrift-v0"
@@ -33,10 +33,10 @@ def test_what_is_not_exact_is_said_and_the_learner_goes_on_exactly(
     run = runs.run(tiny(ENDLESS, tmp_path / "run"), should_stop=stopped_after(3)).path
     saved, _ = checkpoint.load(run / "checkpoint" / "00000003.safetensors")
     trainer = Trainer(tiny(ENDLESS, tmp_path / "run"))
-    trainer.restore(saved)
+    restore(trainer, [saved])
     assert "environment 0 (and 3 more) did not come back to its saved observation" in caplog.text
     assert "--exact" in caplog.text
-    found = trainer.arrays()
+    (found,) = arrays_of(trainer)
     for name in saved:
         if name.startswith("learner") or name in ("iteration", "episodes/recent", "episodes/finished"):
             np.testing.assert_array_equal(found[name], saved[name], err_msg=name)
@@ -59,6 +59,19 @@ def test_without_exact_such_a_run_does_not(tmp_path: Path) -> None:
     expected = results(runs.run(tiny(ENDLESS, tmp_path / "whole")).path)
     run = runs.run(tiny(ENDLESS, tmp_path / "run"), should_stop=stopped_after(3)).path
     assert results(runs.resume(run).path) != expected
+
+
+def test_an_exact_run_that_fails_after_a_checkpoint_starts_no_episodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its environments may be what failed."""
+    restarts, restart = [], adapter.GymnasiumVector.restart
+    monkeypatch.setattr(adapter.GymnasiumVector, "restart", lambda env: (restarts.append(1), restart(env)))
+    run = runs.run(tiny(ENDLESS, tmp_path / "run", exact=True), should_stop=stopped_after(2))
+    before = len(restarts)
+    with pytest.raises(RunError, match="Iteration 3 was given up"):
+        runs.resume(run.path, changes={"policy_rate": 1e38})
+    assert len(restarts) == before + 2  # when they are made, and seeded
 
 
 def test_an_exact_run_needs_checkpoints(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from focops.errors import RunError, UsageError
 from focops.runs import checkpoint
 from focops.runs.directory import RunDirectory
 from focops.training.host import Trainer
-from tests.resume.tiny import OURS, flags, metrics, results, tiny
+from tests.resume.tiny import OURS, arrays_of, flags, metrics, results, tiny
 from tests.resume.worlds import Drift
 
 DRIFT = f"{Drift.__module__}:Drift-v0"
@@ -61,10 +61,10 @@ def test_the_dump_holds_the_good_state_the_rejected_one_the_batch_and_the_config
 
 def test_a_failed_update_leaves_the_state_before_it(tmp_path: Path) -> None:
     trainer = Trainer(tiny(OURS, tmp_path, algo={"value_rate": 1e38}))
-    before = trainer.arrays()
+    (before,) = arrays_of(trainer)
     with pytest.raises(RunError, match=r"the learner produced (nan|inf) in critics\.params"):
         trainer.iterate()
-    for name, array in trainer.arrays().items():
+    for name, array in arrays_of(trainer)[0].items():
         np.testing.assert_array_equal(array, before[name], err_msg=name)
 
 
@@ -73,7 +73,7 @@ def test_a_failed_update_leaves_the_state_before_it(tmp_path: Path) -> None:
     [
         ("reward", "the environment produced nan in reward, step 2, environment 1"),
         ("cost", "the environment produced nan in cost, step 2, environment 1"),
-        ("next_obs", "the environment produced nan in next_obs, step 2, environment 1"),
+        ("raw_next_obs", "the environment produced nan in next_obs, step 2, environment 1"),
         ("action", "the learner produced nan in action, step 2, environment 1"),
     ],
 )
@@ -82,10 +82,10 @@ def test_a_backend_that_does_not_check_is_checked(tmp_path: Path, field: str, me
     collect = trainer.collector.collect
 
     def spoilt(*args):
-        rollout = collect(*args)
-        getattr(rollout, field)[2, 1] = np.nan
-        rollout.reward[7] = np.inf  # later, so not to blame
-        return rollout
+        batch, stats = collect(*args)
+        getattr(batch, field)[2, 1] = np.nan
+        batch.reward[7] = np.inf  # later, so not to blame
+        return batch, stats
 
     trainer.collector.collect = spoilt
     with pytest.raises(RunError, match=message):

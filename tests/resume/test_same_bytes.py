@@ -9,7 +9,7 @@ from focops.algorithms import ALGORITHMS
 from focops.errors import UsageError
 from focops.runs import checkpoint
 from focops.training.host import Trainer
-from tests.resume.tiny import OURS, results, tiny
+from tests.resume.tiny import OURS, arrays_of, restore, results, tiny
 from tests.resume.worlds import Drift
 
 DRIFT = f"{Drift.__module__}:Drift-v0"
@@ -40,18 +40,18 @@ def test_stopping_and_resuming_each_iteration_gives_the_same_bytes(tmp_path: Pat
 def test_every_algorithm_goes_on_exactly_from_its_arrays(tmp_path: Path, algorithm: str) -> None:
     trainer = Trainer(tiny(OURS, tmp_path, algorithm=algorithm))
     trainer.iterate()
-    saved = checkpoint.serialize(trainer.arrays(), {})
-    expected = trainer.iterate(), checkpoint.serialize(trainer.arrays(), {})
+    saved = checkpoint.serialize(arrays_of(trainer)[0], {})
+    expected = trainer.iterate(), checkpoint.serialize(arrays_of(trainer)[0], {})
     trainer.iterate()
-    trainer.restore(checkpoint.deserialize(saved, "it")[0])
-    assert (trainer.iterate(), checkpoint.serialize(trainer.arrays(), {})) == expected
+    restore(trainer, [checkpoint.deserialize(saved, "it")[0]])
+    assert (trainer.iterate(), checkpoint.serialize(arrays_of(trainer)[0], {})) == expected
 
 
 def test_a_checkpoint_of_other_environments_is_refused(tmp_path: Path) -> None:
     trainer = Trainer(tiny(OURS, tmp_path))
-    arrays = {name: array for name, array in trainer.arrays().items() if name != "env/simulation"}
-    with pytest.raises(UsageError, match="does not fit this run's environments: it has no 'simulation'"):
-        trainer.restore(arrays)
+    arrays = {name: array for name, array in arrays_of(trainer)[0].items() if name != "env/simulation"}
+    with pytest.raises(UsageError, match=r"does not fit this run: env/simulation should be \(4, \d+\), found nothing"):
+        restore(trainer, [arrays])
 
 
 def test_resuming_a_finished_run_changes_nothing(tmp_path: Path) -> None:

@@ -5,12 +5,16 @@ import dataclasses
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import numpy as np
+
 from focops.config import TrainConfig, default_config
+from focops.runs.loop import Trainer
+from focops.training.state import from_arrays, to_arrays
 
 OURS = "PointCircle-v0"
 NOWHERE = Path("unused")
@@ -62,6 +66,16 @@ def results(run: Path) -> dict[str, Any]:
         "policy": (run / "policy" / "policy.safetensors").read_bytes(),
         "metrics": metrics(run),
     }
+
+
+def arrays_of(trainer: Trainer) -> list[dict[str, np.ndarray]]:
+    """What a checkpoint of each run would hold."""
+    return [to_arrays(state) for state in trainer.states()]
+
+
+def restore(trainer: Trainer, arrays: Sequence[dict[str, np.ndarray]]) -> None:
+    """Resume from each run's checkpoint."""
+    trainer.restore(list(map(from_arrays, trainer.states(), arrays)))
 
 
 class Disk:

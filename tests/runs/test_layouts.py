@@ -6,13 +6,20 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import focops
+from focops import api
 from focops.config import TrainConfig, validate
 from focops.errors import UsageError
+from focops.runs import checkpoint
 from focops.runs.config_json import config_from_json, config_to_json
 from focops.runs.directory import RunDirectory
+from focops.training.episodes import RECENT
+from focops.training.host import Trainer
+from focops.training.state import from_arrays, to_arrays
+from tests.resume.tiny import OURS, results, tiny
 
 LAYOUTS = sorted((Path(__file__).parent / "layouts").glob("*-*"))
 DEFAULTS = {field.name: field.default for field in dataclasses.fields(TrainConfig)}
@@ -96,3 +103,37 @@ def test_a_run_of_a_newer_version_says_so(changes, message):
 
 def test_a_run_of_a_newer_version_opens_if_it_sets_nothing_new():
     assert config_from_json(newer()) == config_from_json(data_of(LAYOUTS[-1]))
+
+
+def as_a_list(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """A checkpoint as the CPU wrote them before episodes were a ring: float64, oldest first, only those there are."""
+    finished = int(arrays["episodes/finished"])
+    latest = np.arange(max(finished - RECENT, 0), finished) % RECENT
+    old = {
+        "episodes/running": arrays["episodes/running"].astype(np.float64),
+        "episodes/recent": arrays["episodes/recent"][latest].astype(np.float64),
+        "episodes/finished": np.array(finished),
+    }
+    return arrays | old
+
+
+@pytest.mark.parametrize("finished", [0, 3, 100, 250])
+def test_a_list_of_the_latest_episodes_becomes_the_ring(finished):
+    state = Trainer(tiny(OURS)).states()[0]
+    kept = np.arange(max(finished - RECENT, 0), finished)
+    numbers = np.tile(kept[:, None], (1, 4)).astype(np.float64)
+    arrays = {"episodes/recent": numbers, "episodes/finished": np.array(finished)}
+    found = from_arrays(state, to_arrays(state) | arrays).episodes
+    assert (found.recent.dtype, found.recent.shape, found.finished) == (np.float32, (RECENT, 4), finished)
+    np.testing.assert_array_equal(found.recent[kept % RECENT], numbers)
+
+
+def test_a_run_with_such_a_checkpoint_ends_in_the_same_bytes(tmp_path):
+    whole = results(api.run(tiny(OURS, tmp_path / "whole")).path)
+    stops = iter([False] * 5 + [True])
+    run = api.run(tiny(OURS, tmp_path / "run"), should_stop=lambda: next(stops)).path
+    arrays, meta = checkpoint.load(run / "checkpoint" / "00000005.safetensors")
+    assert 0 < arrays["episodes/finished"] < RECENT
+    checkpoint.save(run / "checkpoint", 5, as_a_list(arrays), meta)
+    api.resume(run)
+    assert results(run) == whole

@@ -1,10 +1,12 @@
 """The algorithms by name. Each is a module with
 
-Config                               a pytree_config that extends core.base.Config
-init(key, spec, config)              a State: a NamedTuple with the fields `policy`, `critics` and `nu`
-update(key, state, rollout, config)  the next State, and an Info: a NamedTuple with the field `cost_return`
-network(config)                      core.base.network
-CARD                                 what `focops algos` says of it (optional)
+Config                   a pytree_config that extends core.base.Config
+init(key, spec, config)  a State: a NamedTuple with the fields `policy`, `critics` and `nu`
+update(key, state, rollout, stats, progress, config)
+                         the next State, and an Info: a NamedTuple with the field `cost_return`. `stats` normalise
+                         observations at the end of the batch; `progress` in [0, 1) is the share of the training
+                         budget spent before it
+CARD                     what `focops algos` says of it (optional)
 
 `register` adds one from outside; a package does it without Python code, by an entry point in the group
 `focops.algorithms` that names the module.
@@ -28,7 +30,7 @@ from focops.algorithms import (
 from focops.core.registry import Registry
 from focops.errors import UsageError
 
-_PARTS = ("Config", "init", "update", "network")
+_PARTS = ("Config", "init", "update")
 
 
 def _check(name: str, module: object) -> None:

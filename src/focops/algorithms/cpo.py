@@ -17,13 +17,13 @@ shortened until KL, costs and, from a feasible policy, the reward's surrogate ag
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Key
+from jaxtyping import Array, Float, Key
 
 from focops.core import second_order, trust_region
-from focops.core.base import network as network
 from focops.core.card import Card
 from focops.core.config import pytree_config
 from focops.core.estimate import estimate
+from focops.core.normalize import RunningStats
 from focops.core.second_order import Info, State
 from focops.core.spec import Spec
 from focops.core.types import Rollout
@@ -40,8 +40,10 @@ def init(key: Key[Array, ""], spec: Spec, config: Config) -> State:
     return second_order.init(key, spec, config)
 
 
-def update(key: Key[Array, ""], state: State, rollout: Rollout, config: Config) -> tuple[State, Info]:
-    critics, batch, cost = estimate(state.critics, state.policy, rollout, config)
+def update(
+    key: Key[Array, ""], state: State, rollout: Rollout, stats: RunningStats, progress: Float[Array, ""], config: Config
+) -> tuple[State, Info]:
+    critics, batch, cost = estimate(state.critics, state.policy, rollout, stats, config)
     near = second_order.local(state.policy, batch, config)
     objectives = second_order.objectives(near, cost.worth)
     old, gradients = objectives(near.zero), jax.jacrev(objectives)(near.zero)
@@ -60,4 +62,4 @@ def update(key: Key[Array, ""], state: State, rollout: Rollout, config: Config) 
 
     nu = solution.cost / jnp.maximum(solution.reward, 1e-8) * solution.feasible
     state = state._replace(critics=critics, nu=nu)
-    return second_order.finish(state, near, step, agree, batch, rollout, cost.cost_return, config)
+    return second_order.finish(state, near, step, agree, batch, progress, cost.cost_return, config)

@@ -16,11 +16,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from focops.core import first_order, multipliers, surrogates
-from focops.core.base import network as network
 from focops.core.card import Card
 from focops.core.config import InnerFraction, NotNegative, pytree_config
 from focops.core.estimate import Batch, estimate
 from focops.core.first_order import Info, State
+from focops.core.normalize import RunningStats
 from focops.core.spec import Spec
 from focops.core.types import Params, Rollout
 
@@ -49,14 +49,16 @@ def init(key: Key[Array, ""], spec: Spec, config: Config) -> State:
     return first_order.init(key, spec, config, memory=multipliers.PID(jnp.zeros(m), jnp.full(m, jnp.inf)))
 
 
-def update(key: Key[Array, ""], state: State, rollout: Rollout, config: Config) -> tuple[State, Info]:
-    critics, batch, cost = estimate(state.critics, state.policy, rollout, config)
+def update(
+    key: Key[Array, ""], state: State, rollout: Rollout, stats: RunningStats, progress: Float[Array, ""], config: Config
+) -> tuple[State, Info]:
+    critics, batch, cost = estimate(state.critics, state.policy, rollout, stats, config)
     gains = (config.k_p, config.k_i, config.k_d)
     memory, nu = multipliers.pid(state.memory, cost.cost_return, jnp.array(config.limits), gains, config.nu_max)
 
     state = state._replace(critics=critics, nu=nu, memory=memory)
     loss = lambda theta, minibatch: policy_loss(theta, minibatch, nu, config)
-    state, epochs, kl = first_order.improve(key, state, batch, loss, None, rollout.progress, config)
+    state, epochs, kl = first_order.improve(key, state, batch, loss, None, progress, config)
     return state, first_order.report(state, batch, cost.cost_return, epochs, kl, config)
 
 

@@ -27,12 +27,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
 from focops.core import first_order, multipliers, surrogates, tail
-from focops.core.base import network as network
 from focops.core.card import Card
 from focops.core.config import FractionBelow1, InnerFraction, pytree_config
 from focops.core.critics import values
 from focops.core.estimate import estimate
 from focops.core.first_order import State
+from focops.core.normalize import RunningStats
 from focops.core.spec import Spec
 from focops.core.types import Rollout
 
@@ -70,10 +70,12 @@ def init(key: Key[Array, ""], spec: Spec, config: Config) -> State:
     return first_order.init(key, spec, config, config.nu_init, tail.init(len(spec.constraints)))
 
 
-def update(key: Key[Array, ""], state: State, rollout: Rollout, config: Config) -> tuple[State, Info]:
+def update(
+    key: Key[Array, ""], state: State, rollout: Rollout, stats: RunningStats, progress: Float[Array, ""], config: Config
+) -> tuple[State, Info]:
     limits, discounts = jnp.array(config.limits), jnp.array(config.cost_discounts)
     value = values(state.critics, rollout.obs, config, first=1)
-    critics, batch, cost = estimate(state.critics, state.policy, rollout, config)
+    critics, batch, cost = estimate(state.critics, state.policy, rollout, stats, config)
     memory, paid = tail.pay(state.memory, rollout, discounts)
     risk = tail.risk(memory, config.level)
     shift = cost.cost_return - risk.mean
@@ -84,7 +86,7 @@ def update(key: Key[Array, ""], state: State, rollout: Rollout, config: Config) 
     pressure = multipliers.lead(state.nu, at_risk, limits, config.nu_rate, config.nu_max, config.nu_lead)
     loss = lambda theta, minibatch: -surrogates.penalised(theta, minibatch, pressure, config.clip, config)
     state = state._replace(critics=critics, memory=memory)
-    state, epochs, kl = first_order.improve(key, state, batch, loss, None, rollout.progress, config)
+    state, epochs, kl = first_order.improve(key, state, batch, loss, None, progress, config)
 
     state = state._replace(nu=multipliers.step(state.nu, at_risk, limits, config.nu_rate, config.nu_max))
     info = first_order.report(state, batch, cost.cost_return, epochs, kl, config)

@@ -26,6 +26,7 @@ from focops.core.card import Card
 from focops.core.config import Fraction, Positive, pytree_config
 from focops.core.estimate import Batch, estimate
 from focops.core.first_order import Info, State
+from focops.core.normalize import RunningStats
 from focops.core.spec import Spec
 from focops.core.types import Params, Rollout
 
@@ -51,15 +52,17 @@ def init(key: Key[Array, ""], spec: Spec, config: Config) -> State:
     return first_order.init(key, spec, config, config.nu_init)
 
 
-def update(key: Key[Array, ""], state: State, rollout: Rollout, config: Config) -> tuple[State, Info]:
+def update(
+    key: Key[Array, ""], state: State, rollout: Rollout, stats: RunningStats, progress: Float[Array, ""], config: Config
+) -> tuple[State, Info]:
     """One pass of Algorithm 1's loop, from a batch of trajectories to the next policy."""
-    critics, batch, cost = estimate(state.critics, state.policy, rollout, config)
+    critics, batch, cost = estimate(state.critics, state.policy, rollout, stats, config)
     nu = multipliers.step(state.nu, cost.cost_return, jnp.array(config.limits), config.nu_rate, config.nu_max)
     pressure, temperature = beyond_the_paper(nu, batch, cost.cost_return, config)
 
     state = state._replace(critics=critics, nu=nu)
     loss = lambda theta, minibatch: policy_loss(theta, minibatch, pressure, temperature, config)
-    state, epochs, kl = first_order.improve(key, state, batch, loss, config.trust_region, rollout.progress, config)
+    state, epochs, kl = first_order.improve(key, state, batch, loss, config.trust_region, progress, config)
     return state, first_order.report(state, batch, cost.cost_return, epochs, kl, config)
 
 

@@ -27,11 +27,12 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Key
 
 from focops.core import first_order, policy, surrogates, trust_region
-from focops.core.base import network as network
+from focops.core.base import network
 from focops.core.card import Card
 from focops.core.config import Count, InnerFraction, Positive, pytree_config, static
 from focops.core.estimate import Batch, estimate
 from focops.core.first_order import Info, State
+from focops.core.normalize import RunningStats
 from focops.core.spec import Spec
 from focops.core.types import Params, Rollout
 
@@ -56,12 +57,14 @@ def init(key: Key[Array, ""], spec: Spec, config: Config) -> State:
     return first_order.init(key, spec, config)
 
 
-def update(key: Key[Array, ""], state: State, rollout: Rollout, config: Config) -> tuple[State, Info]:
-    critics, batch, cost = estimate(state.critics, state.policy, rollout, config)
+def update(
+    key: Key[Array, ""], state: State, rollout: Rollout, stats: RunningStats, progress: Float[Array, ""], config: Config
+) -> tuple[State, Info]:
+    critics, batch, cost = estimate(state.critics, state.policy, rollout, stats, config)
     baseline, unravel = ravel_pytree(state.policy)
     loss = lambda theta, minibatch: policy_loss(theta, minibatch, config)
     state = state._replace(critics=critics)
-    state, epochs, _ = first_order.improve(key, state, batch, loss, None, rollout.progress, config)
+    state, epochs, _ = first_order.improve(key, state, batch, loss, None, progress, config)
     free = ravel_pytree(state.policy)[0] - baseline
 
     costs = lambda flat: cost.worth * (surrogates.ratio(unravel(flat), batch, config) @ batch.cost_advantage)

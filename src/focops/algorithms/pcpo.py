@@ -19,13 +19,13 @@ from typing import Literal
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Key
+from jaxtyping import Array, Float, Key
 
 from focops.core import second_order, trust_region
-from focops.core.base import network as network
 from focops.core.card import Card
 from focops.core.config import pytree_config, static
 from focops.core.estimate import estimate
+from focops.core.normalize import RunningStats
 from focops.core.second_order import Info, State
 from focops.core.spec import Spec
 from focops.core.types import Rollout
@@ -45,8 +45,10 @@ def init(key: Key[Array, ""], spec: Spec, config: Config) -> State:
     return second_order.init(key, spec, config)
 
 
-def update(key: Key[Array, ""], state: State, rollout: Rollout, config: Config) -> tuple[State, Info]:
-    critics, batch, cost = estimate(state.critics, state.policy, rollout, config)
+def update(
+    key: Key[Array, ""], state: State, rollout: Rollout, stats: RunningStats, progress: Float[Array, ""], config: Config
+) -> tuple[State, Info]:
+    critics, batch, cost = estimate(state.critics, state.policy, rollout, stats, config)
     near = second_order.local(state.policy, batch, config)
     objectives = second_order.objectives(near, cost.worth)
     old, gradients = objectives(near.zero), jax.jacrev(objectives)(near.zero)
@@ -63,4 +65,4 @@ def update(key: Key[Array, ""], state: State, rollout: Rollout, config: Config) 
 
     within = lambda x: jnp.all((objectives(x) - old)[1:] <= jnp.maximum(-c, 0))
     state = state._replace(critics=critics, nu=w)
-    return second_order.finish(state, near, step, within, batch, rollout, cost.cost_return, config)
+    return second_order.finish(state, near, step, within, batch, progress, cost.cost_return, config)

@@ -13,11 +13,11 @@ their critics trained all the same, so that a run reports what ignoring the cons
 from jaxtyping import Array, Float, Key
 
 from focops.core import first_order, surrogates
-from focops.core.base import network as network
 from focops.core.card import Card
 from focops.core.config import InnerFraction, pytree_config
 from focops.core.estimate import Batch, estimate
 from focops.core.first_order import Info, State
+from focops.core.normalize import RunningStats
 from focops.core.spec import Spec
 from focops.core.types import Params, Rollout
 
@@ -36,11 +36,13 @@ def init(key: Key[Array, ""], spec: Spec, config: Config) -> State:
     return first_order.init(key, spec, config)
 
 
-def update(key: Key[Array, ""], state: State, rollout: Rollout, config: Config) -> tuple[State, Info]:
-    critics, batch, cost = estimate(state.critics, state.policy, rollout, config)
+def update(
+    key: Key[Array, ""], state: State, rollout: Rollout, stats: RunningStats, progress: Float[Array, ""], config: Config
+) -> tuple[State, Info]:
+    critics, batch, cost = estimate(state.critics, state.policy, rollout, stats, config)
     state = state._replace(critics=critics)
     loss = lambda theta, minibatch: policy_loss(theta, minibatch, config)
-    state, epochs, kl = first_order.improve(key, state, batch, loss, None, rollout.progress, config)
+    state, epochs, kl = first_order.improve(key, state, batch, loss, None, progress, config)
     return state, first_order.report(state, batch, cost.cost_return, epochs, kl, config)
 
 

@@ -16,11 +16,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from focops.core import first_order, multipliers, surrogates
-from focops.core.base import network as network
 from focops.core.card import Card
 from focops.core.config import InnerFraction, NotNegative, pytree_config
 from focops.core.estimate import Batch, estimate
 from focops.core.first_order import Info, State
+from focops.core.normalize import RunningStats
 from focops.core.spec import Spec
 from focops.core.types import Params, Rollout
 
@@ -41,13 +41,15 @@ def init(key: Key[Array, ""], spec: Spec, config: Config) -> State:
     return first_order.init(key, spec, config, config.nu_init)
 
 
-def update(key: Key[Array, ""], state: State, rollout: Rollout, config: Config) -> tuple[State, Info]:
-    critics, batch, cost = estimate(state.critics, state.policy, rollout, config)
+def update(
+    key: Key[Array, ""], state: State, rollout: Rollout, stats: RunningStats, progress: Float[Array, ""], config: Config
+) -> tuple[State, Info]:
+    critics, batch, cost = estimate(state.critics, state.policy, rollout, stats, config)
     limits = jnp.array(config.limits)
     pressure = multipliers.lead(state.nu, cost.cost_return, limits, config.nu_rate, config.nu_max, config.nu_lead)
     loss = lambda theta, minibatch: policy_loss(theta, minibatch, pressure, config)
     state = state._replace(critics=critics)
-    state, epochs, kl = first_order.improve(key, state, batch, loss, None, rollout.progress, config)
+    state, epochs, kl = first_order.improve(key, state, batch, loss, None, progress, config)
 
     nu = multipliers.step(state.nu, cost.cost_return, limits, config.nu_rate, config.nu_max)
     state = state._replace(nu=nu)

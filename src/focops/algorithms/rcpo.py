@@ -17,11 +17,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from focops.core import first_order, multipliers, surrogates
-from focops.core.base import network as network
 from focops.core.card import Card
 from focops.core.config import InnerFraction, NotNegative, pytree_config
 from focops.core.estimate import Batch, estimate
 from focops.core.first_order import Info, State
+from focops.core.normalize import RunningStats
 from focops.core.spec import Spec
 from focops.core.types import Params, Rollout
 
@@ -45,13 +45,15 @@ def init(key: Key[Array, ""], spec: Spec, config: Config) -> State:
     return first_order.init(key, spec, config, config.nu_init)
 
 
-def update(key: Key[Array, ""], state: State, rollout: Rollout, config: Config) -> tuple[State, Info]:
+def update(
+    key: Key[Array, ""], state: State, rollout: Rollout, stats: RunningStats, progress: Float[Array, ""], config: Config
+) -> tuple[State, Info]:
     penalised = rollout._replace(reward=rollout.reward - rollout.cost @ state.nu)
-    critics, batch, cost = estimate(state.critics, state.policy, penalised, config)
+    critics, batch, cost = estimate(state.critics, state.policy, penalised, stats, config)
 
     state = state._replace(critics=critics)
     loss = lambda theta, minibatch: policy_loss(theta, minibatch, config)
-    state, epochs, kl = first_order.improve(key, state, batch, loss, None, rollout.progress, config)
+    state, epochs, kl = first_order.improve(key, state, batch, loss, None, progress, config)
 
     nu = multipliers.step(state.nu, cost.cost_return, jnp.array(config.limits), config.nu_rate, config.nu_max)
     state = state._replace(nu=nu)

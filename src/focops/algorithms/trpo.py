@@ -10,13 +10,13 @@
 No multiplier; the policy follows the natural gradient of E[ratio·Â]; the step is as long as δ allows.
 """
 
-from jaxtyping import Array, Key
+from jaxtyping import Array, Float, Key
 
 from focops.core import second_order
-from focops.core.base import network as network
 from focops.core.card import Card
 from focops.core.config import Finite, pytree_config
 from focops.core.estimate import estimate
+from focops.core.normalize import RunningStats
 from focops.core.second_order import Info, State
 from focops.core.spec import Spec
 from focops.core.types import Rollout
@@ -36,7 +36,9 @@ def init(key: Key[Array, ""], spec: Spec, config: Config) -> State:
     return second_order.init(key, spec, config)
 
 
-def update(key: Key[Array, ""], state: State, rollout: Rollout, config: Config) -> tuple[State, Info]:
-    critics, batch, cost = estimate(state.critics, state.policy, rollout, config)
+def update(
+    key: Key[Array, ""], state: State, rollout: Rollout, stats: RunningStats, progress: Float[Array, ""], config: Config
+) -> tuple[State, Info]:
+    critics, batch, cost = estimate(state.critics, state.policy, rollout, stats, config)
     state = state._replace(critics=critics)
-    return second_order.natural_gradient_update(state, batch, rollout, cost.cost_return, config)
+    return second_order.natural_gradient_update(state, batch, progress, cost.cost_return, config)

@@ -12,13 +12,13 @@ First the policy takes TRPO's step on the advantage Â − ν·Â_C, then ν tak
 """
 
 import jax.numpy as jnp
-from jaxtyping import Array, Key
+from jaxtyping import Array, Float, Key
 
 from focops.core import multipliers, second_order
-from focops.core.base import network as network
 from focops.core.card import Card
 from focops.core.config import Finite, pytree_config
 from focops.core.estimate import estimate
+from focops.core.normalize import RunningStats
 from focops.core.second_order import Info, State
 from focops.core.spec import Spec
 from focops.core.types import Rollout
@@ -38,12 +38,14 @@ def init(key: Key[Array, ""], spec: Spec, config: Config) -> State:
     return second_order.init(key, spec, config, config.nu_init)
 
 
-def update(key: Key[Array, ""], state: State, rollout: Rollout, config: Config) -> tuple[State, Info]:
-    critics, batch, cost = estimate(state.critics, state.policy, rollout, config)
+def update(
+    key: Key[Array, ""], state: State, rollout: Rollout, stats: RunningStats, progress: Float[Array, ""], config: Config
+) -> tuple[State, Info]:
+    critics, batch, cost = estimate(state.critics, state.policy, rollout, stats, config)
     limits = jnp.array(config.limits)
     pressure = multipliers.lead(state.nu, cost.cost_return, limits, config.nu_rate, config.nu_max, config.nu_lead)
     nu = multipliers.step(state.nu, cost.cost_return, limits, config.nu_rate, config.nu_max)
 
     batch = batch._replace(advantage=batch.advantage - batch.cost_advantage @ pressure)
     state = state._replace(critics=critics, nu=nu)
-    return second_order.natural_gradient_update(state, batch, rollout, cost.cost_return, config)
+    return second_order.natural_gradient_update(state, batch, progress, cost.cost_return, config)

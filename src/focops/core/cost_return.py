@@ -31,8 +31,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from focops.core import normalize
-from focops.core.types import Rollout
+from focops.core.types import Rollout, Trajectories
 
 NUM_STARTS = 512
 DELTA_MEMORY = 1.0
@@ -120,11 +119,6 @@ def _latest_starts(rollout: Rollout) -> tuple[Int[Array, "N"], Bool[Array, "N"]]
     return order, is_start & (order[-1] - order < NUM_STARTS)
 
 
-def normalised_starts(state: State, rollout: Rollout) -> Float[Array, "S O"]:
-    """The start states as the policy would see them now. The first ones were seen when few observations had been."""
-    return normalize.apply(rollout.stats, state.starts)
-
-
 def estimate(
     state: State,
     rollout: Rollout,
@@ -184,7 +178,7 @@ def mean_start_value(
     return mean(start_value, row < state.num_starts) + as_seen - mean(start_value, new)
 
 
-def episode_over(rollout: Rollout) -> Bool[Array, "T E"]:
+def episode_over(rollout: Rollout | Trajectories) -> Bool[Array, "T E"]:
     """Whether the sample is the last of a whole episode: ended by its environment, not cut by us."""
     return rollout.terminated | (rollout.truncated & ~rollout.cut)
 

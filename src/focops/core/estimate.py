@@ -6,11 +6,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from focops.core import cost_return, policy
+from focops.core import cost_return, normalize, policy
 from focops.core.advantages import gae, standardize
 from focops.core.base import Config, network
 from focops.core.critics import Critics, in_units_of, values
 from focops.core.distributions import Distribution
+from focops.core.normalize import RunningStats
 from focops.core.types import Params, Rollout
 
 
@@ -38,8 +39,11 @@ class CostEstimate(NamedTuple):
     So an effect on young states is taken for less than it is, one on old states for more (docs/algorithms.md)."""
 
 
-def estimate(critics: Critics, theta: Params, rollout: Rollout, config: Config) -> tuple[Critics, Batch, CostEstimate]:
-    """J_C, advantages and critics' targets of a batch of trajectories, flattened to N = T·E samples."""
+def estimate(
+    critics: Critics, theta: Params, rollout: Rollout, stats: RunningStats, config: Config
+) -> tuple[Critics, Batch, CostEstimate]:
+    """J_C, advantages and critics' targets of a batch of trajectories, flattened to N = T·E samples; `stats` normalise
+    observations at the end of the batch."""
     discounts = jnp.array(config.cost_discounts)
     over = rollout.terminated if config.bootstrap_time_limit else rollout.terminated | rollout.truncated
     ended = rollout.terminated | rollout.truncated
@@ -54,7 +58,8 @@ def estimate(critics: Critics, theta: Params, rollout: Rollout, config: Config) 
     )
 
     estimator = cost_return.remember_starts(critics.cost_return, rollout)
-    start_v_c = values(critics, cost_return.normalised_starts(estimator, rollout), config, first=1)
+    # as the policy would see them now: the first starts were seen when few observations had been
+    start_v_c = values(critics, normalize.apply(stats, estimator.starts), config, first=1)
     estimator, j_c = cost_return.estimate(estimator, rollout, v_c, next_v_c, start_v_c, discounts)
     if config.cost_estimator == "episodes":
         published, finished = cost_return.of_finished_episodes(rollout, discounts)

@@ -14,7 +14,6 @@ from focops.core.config import Count, InnerFraction, NotNegative, Positive, pytr
 from focops.core.critics import Critics
 from focops.core.estimate import Batch
 from focops.core.spec import Spec
-from focops.core.types import Rollout
 
 
 @pytree_config
@@ -112,7 +111,7 @@ def finish(
     step: Float[Array, "P"],
     agree: Callable[[Float[Array, "P"]], Bool[Array, ""]],
     batch: Batch,
-    rollout: Rollout,
+    progress: Float[Array, ""],
     cost_return: Float[Array, "m"],
     config: Config,
 ) -> tuple[State, Info]:
@@ -124,7 +123,7 @@ def finish(
         return agree(x) & (kl <= config.trust_region), kl
 
     x, share, kl = trust_region.backtrack(check, step, config.backtracking, config.max_backtracks)
-    annealed = 1.0 - rollout.progress
+    annealed = 1.0 - progress
     learned = critics.fit(
         state.critics, batch.obs, batch.target, batch.cost_target, annealed, config.value_iterations, config
     )
@@ -136,7 +135,7 @@ def finish(
 def natural_gradient_update(
     state: State,
     batch: Batch,
-    rollout: Rollout,
+    progress: Float[Array, ""],
     cost_return: Float[Array, "m"],
     config: Config,
 ) -> tuple[State, Info]:
@@ -146,4 +145,4 @@ def natural_gradient_update(
     direction = trust_region.conjugate_gradient(near.product, gradient, config.cg_iterations)
     length = jnp.sqrt(2 * config.trust_region / jnp.maximum(gradient @ direction, 1e-30))
     rises = lambda x: near.reward(x) > old
-    return finish(state, near, length * direction, rises, batch, rollout, cost_return, config)
+    return finish(state, near, length * direction, rises, batch, progress, cost_return, config)

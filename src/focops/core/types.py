@@ -5,7 +5,6 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from focops.core import normalize
 from focops.core.spec import Spec
 
 
@@ -22,8 +21,8 @@ class Step(NamedTuple):
     next_obs: Float[np.ndarray, "E O"]
 
 
-class Rollout(NamedTuple):
-    """T steps of E environments under one policy; what an algorithm's update sees. NumPy or JAX arrays."""
+class Trajectories(NamedTuple):
+    """T steps of E environments under one policy, as they are collected. NumPy or JAX arrays."""
 
     obs: Float[Array, "T E O"]
     """Normalised, as the policy saw it."""
@@ -36,14 +35,26 @@ class Rollout(NamedTuple):
     truncated: Bool[Array, "T E"]
     cut: Bool[Array, "T E"]
     """Truncated by us, not by the environment."""
+    raw_next_obs: Float[Array, "T E O"]
+    """True successor: the `raw_obs` one step later, unless the episode ends."""
+    age: Int[Array, "T E"]
+    """Steps since the start of the sample's episode; 0 for its first sample."""
+
+
+class Rollout(NamedTuple):
+    """`Trajectories` as an algorithm's update sees them: the successor is normalised."""
+
+    obs: Float[Array, "T E O"]
+    raw_obs: Float[Array, "T E O"]
+    action: Float[Array, "T E A"] | Int[Array, "T E"]
+    reward: Float[Array, "T E"]
+    cost: Float[Array, "T E m"]
+    terminated: Bool[Array, "T E"]
+    truncated: Bool[Array, "T E"]
+    cut: Bool[Array, "T E"]
     next_obs: Float[Array, "T E O"]
     """Normalised true successor: the `obs` one step later, unless the episode ends."""
     age: Int[Array, "T E"]
-    """Steps since the start of the sample's episode; 0 for its first sample."""
-    stats: normalize.RunningStats
-    """The statistics that normalise observations at the end of the batch."""
-    progress: Float[Array, ""]
-    """Share of the training budget spent before this batch, in [0, 1)."""
 
 
 @runtime_checkable

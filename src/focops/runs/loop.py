@@ -1,44 +1,52 @@
 """The only loop: iterate runs to their end, log, checkpoint."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol
+from typing import Protocol
 
-import numpy as np
-
+from focops.core.spec import Spec
 from focops.display.progress import ManyDisplay
 from focops.envs.deadline import before_giving_up
 from focops.errors import RunError
-from focops.runs.recorder import Recorder, Run, RunInMemory
+from focops.runs.recorder import Recorder, Run
+from focops.training.state import Failure, Record, RunState, checkpoint_due
 
 WRITERS = 16
 """Threads that write runs' files."""
 
 
-class Learner(Protocol):
-    """One run on the host (`Trainer`), or many on an accelerator (`DeviceTrainer`)."""
+class Trainer(Protocol):
+    """Runs in memory: one on the host (`training.host`), or many on an accelerator (`training.device`)."""
 
     @property
-    def members(self) -> Sequence[RunInMemory]: ...
+    def specs(self) -> Sequence[Spec]:
+        """Of each run."""
+        ...
 
     @property
-    def iteration(self) -> int: ...
+    def iteration(self) -> int:
+        """Iterations reported."""
+        ...
 
-    @property
-    def ahead(self) -> bool: ...
+    def iterations(self, stop: Callable[[], bool]) -> Iterator[Sequence[Record | Failure]]:
+        """The iterations up to the last, or until `stop`: each as the record, or the failure, of each run. After one
+        that is due for a checkpoint, and after the last, `cut_episodes` and `states` may be called."""
+        ...
 
-    def advance(self, ahead: bool = False) -> Sequence[dict[str, Any] | RunError]: ...
+    def states(self) -> Sequence[RunState]:
+        """Each run after its last good iteration, on the host."""
+        ...
 
-    def go_ahead(self) -> None: ...
+    def restore(self, states: Sequence[RunState]) -> None: ...
 
-    def snapshot(self) -> None: ...
+    def cut_episodes(self) -> None:
+        """Start a new episode in every environment; those that are cut are not counted."""
+        ...
 
-    def cut_episodes(self) -> None: ...
-
-    def restore(self, arrays: Any) -> None: ...
-
-    def start_from(self, arrays: dict[str, np.ndarray], source: str) -> None: ...
+    def failed(self, error: RunError) -> Sequence[Failure]:
+        """The failure of each run, where the iteration that is under way is given up."""
+        ...
 
     def close(self) -> None: ...
 
@@ -46,9 +54,9 @@ class Learner(Protocol):
 class Loop:
     """Iterates runs to their end, and saves them."""
 
-    def __init__(self, learner: Learner, kept: Sequence[Recorder]):
-        self.learner, self.kept = learner, kept
-        self._config = kept[0].member.config
+    def __init__(self, trainer: Trainer, recorders: Sequence[Recorder]):
+        self.trainer, self.recorders = trainer, recorders
+        self._config = recorders[0].config
         self._reported = time.perf_counter()
 
     def run(self, display: ManyDisplay | None, should_stop: Callable[[], bool]) -> list[Run | RunError]:
@@ -56,85 +64,78 @@ class Loop:
             return self._run(display, should_stop)
 
     def _run(self, display: ManyDisplay | None, should_stop: Callable[[], bool]) -> list[Run | RunError]:
-        learner, config = self.learner, self._config
+        trainer, config, recorders = self.trainer, self._config, self.recorders
         if display:
-            display.start([each.member.config for each in self.kept], self.kept[0].member.spec)
+            display.start([each.config for each in recorders], recorders[0].spec)
         try:
-            while learner.iteration < config.iterations and self._going and not (self._stopping or should_stop()):
-                number = learner.iteration + 1
-                every = config.checkpoint_every
-                due = number == config.iterations or (every > 0 and number % every == 0)
-                self._iterate(display, ahead=not due)
-                if due:
+            for outcomes in trainer.iterations(lambda: self._stopping or should_stop()):
+                self._report(outcomes)
+                if display:
+                    display.update([None if isinstance(outcome, Failure) else outcome for outcome in outcomes])
+                if self._unfailed and checkpoint_due(config, trainer.iteration):
                     if config.exact:
-                        learner.cut_episodes()
-                    self.save(ahead=not self._stopping)
-            if learner.ahead:  # asked to stop with an iteration under way
-                self._iterate(display)
+                        trainer.cut_episodes()
+                    self.save()
             self._save_unscheduled()
+            states = trainer.states()
         finally:
-            for each in self.kept:
+            for each in recorders:
                 each.observers.close()
-            learner.close()
+            trainer.close()
             if display:
                 display.stop()
-        return [each.outcome() for each in self.kept]
+        return [each.outcome(state) for each, state in zip(recorders, states, strict=True)]
 
     @property
-    def _going(self) -> list[Recorder]:
-        return [each for each in self.kept if each.error is None]
+    def _unfailed(self) -> list[Recorder]:
+        return [each for each in self.recorders if each.error is None]
 
     @property
     def _stopping(self) -> bool:
-        """Whether a sink or a callback of any run stops them all."""
-        return any(each.observers.stop for each in self.kept)
+        """Whether all runs have failed, or a sink or a callback of any stops them all."""
+        return not self._unfailed or any(each.observers.stop for each in self.recorders)
 
-    def _iterate(self, display: ManyDisplay | None, ahead: bool = False) -> None:
-        outcomes = self.learner.advance(ahead)
-        # since the last report: an iteration that was started ahead is ready at once
+    def _report(self, outcomes: Sequence[Record | Failure]) -> None:
+        # since the last report: an iteration may have been started before it
         seconds, self._reported = time.perf_counter() - self._reported, time.perf_counter()
-        for each, outcome in zip(self.kept, outcomes, strict=True):
-            if isinstance(outcome, RunError):
-                if each.error is None:
-                    self._fail(each, outcome)
-            elif each.error is None:
+        for each, outcome in zip(self.recorders, outcomes, strict=True):
+            if each.error is not None:
+                continue
+            if isinstance(outcome, Failure):
+                self._fail(each, outcome)
+            else:
                 each.log(outcome, seconds)
-        if display:
-            display.update([None if isinstance(outcome, RunError) else outcome for outcome in outcomes])
 
-    def save(self, ahead: bool = False) -> None:
-        """Save a checkpoint of every run; with `ahead` the next iteration, if there is one, runs meanwhile."""
-        self.learner.snapshot()
-        if ahead:
-            self.learner.go_ahead()
-        _each(lambda each: each.save(), self._going)
+    def save(self) -> None:
+        """Save a checkpoint of every run that has not failed."""
+        self._each(Recorder.save)
 
     def resumed(self) -> None:
         """Mark the restored state as saved, and write the policies: the runs may have been killed before that."""
-        self.learner.snapshot()
-        _each(lambda each: each.resumed(), self.kept)
+        self._each(Recorder.resumed)
+
+    def _each(self, action: Callable[[Recorder, RunState], None]) -> None:
+        """Call `action` with every run's state, several at a time."""
+        states = self.trainer.states()
+        if len(self.recorders) == 1:
+            action(self.recorders[0], states[0])
+            return
+        with ThreadPoolExecutor(WRITERS) as pool:
+            list(pool.map(action, self.recorders, states))
 
     def _save_unscheduled(self) -> None:
         """Save runs that are stopped early. Not if `exact`: in the middle of episodes none could be exact."""
-        if not self._config.exact and any(each.saved != self.learner.iteration for each in self._going):
+        if not self._config.exact and any(each.saved != self.trainer.iteration for each in self._unfailed):
             self.save()
 
     def _give_up(self, error: RunError) -> RunError:
         """Save the last good state of the runs before the process is ended."""
-        for each in self._going:
-            self._fail(each, error)
-        return self.kept[0].error or error
+        for each, failure in zip(self.recorders, self.trainer.failed(error), strict=True):
+            if each.error is None:
+                self._fail(each, failure)
+        return self.recorders[0].error or error
 
-    def _fail(self, each: Recorder, error: RunError) -> None:
-        if not self._config.exact and each.saved != each.member.iteration:
-            each.save()
-        each.fail(error)
-
-
-def _each(action: Callable[[Recorder], None], kept: Sequence[Recorder]) -> None:
-    """Call `action` for every run, several at a time."""
-    if len(kept) == 1:
-        action(kept[0])
-        return
-    with ThreadPoolExecutor(WRITERS) as pool:
-        list(pool.map(action, kept))
+    def _fail(self, each: Recorder, failure: Failure) -> None:
+        if not self._config.exact and each.saved != int(failure.state.iteration):
+            each.save(failure.state)
+        each.fail(failure)

@@ -4,8 +4,9 @@ import time
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from focops.config import TrainConfig
@@ -18,25 +19,8 @@ from focops.runs.files import write_atomically
 from focops.runs.observers import Observers
 from focops.runs.policy import Policy, load, save_policy
 from focops.runs.sinks import read_last
-from focops.training.host import Learned
-
-
-class RunInMemory(Protocol):
-    """One of the runs that a learner trains, as the code that saves it sees it."""
-
-    config: TrainConfig
-    spec: Spec
-
-    @property
-    def iteration(self) -> int: ...
-
-    def means(self) -> np.ndarray | None: ...
-
-    def arrays(self) -> dict[str, np.ndarray]: ...
-
-    def evidence(self) -> dict[str, np.ndarray]: ...
-
-    def learned(self) -> Learned: ...
+from focops.training import episodes
+from focops.training.state import Failure, Record, RunState, to_arrays
 
 
 class Run(NamedTuple):
@@ -52,8 +36,8 @@ class Run(NamedTuple):
 class Recorder:
     """One run on the disk."""
 
-    def __init__(self, member: RunInMemory, directory: RunDirectory, observers: Observers):
-        self.member, self.directory, self.observers = member, directory, observers
+    def __init__(self, config: TrainConfig, spec: Spec, directory: RunDirectory, observers: Observers):
+        self.config, self.spec, self.directory, self.observers = config, spec, directory, observers
         self.identity = directory.identity
         self.saved: int | None = None
         """Iteration of the newest checkpoint."""
@@ -61,80 +45,83 @@ class Recorder:
         before = (read_last(directory.metrics_file) or {}).get("elapsed_s")
         self._began = time.perf_counter() - (before if isinstance(before, float) else 0.0)
 
-    def log(self, record: dict[str, Any], seconds: float) -> None:
-        record["samples_per_second"] = self.member.config.batch_size / seconds
+    def log(self, record: Record, seconds: float) -> None:
+        record["samples_per_second"] = self.config.batch_size / seconds
         record["elapsed_s"] = time.perf_counter() - self._began
         self.observers.write(record)
 
-    def save(self) -> None:
+    def save(self, state: RunState) -> None:
         """Write metrics, checkpoint and policy, in this order, so that no file refers to one not yet on the disk."""
         if not self._in_place():
             return
         try:
-            self._write()
+            self._write(state)
         except (RunError, OSError):
             if self._in_place():  # otherwise that is the cause
                 raise
 
-    def _write(self) -> None:
+    def _write(self, state: RunState) -> None:
         self.observers.sync()
-        arrays = self.member.arrays()
-        checkpoint.save(self.directory.checkpoints, int(arrays["iteration"]), arrays, {"run": self.identity})
-        self._write_policy()
-        self.saved = int(arrays["iteration"])
+        iteration = int(state.iteration)
+        checkpoint.save(self.directory.checkpoints, iteration, to_arrays(state), {"run": self.identity})
+        self._write_policy(state)
+        self.saved = iteration
 
-    def resumed(self) -> None:
-        self.saved = self.member.iteration
-        self._write_policy()
+    def resumed(self, state: RunState) -> None:
+        self.saved = int(state.iteration)
+        self._write_policy(state)
 
-    def _write_policy(self) -> None:
-        config, (params, stats, iteration) = self.member.config, self.member.learned()
-        hidden = config.algo.hidden if config.algo.network is None else None
+    def _write_policy(self, state: RunState) -> None:
+        algo, params = self.config.algo, state.learner.policy
+        hidden = algo.hidden if algo.network is None else None
         save_policy(
-            self.directory.policy, params, stats, self.member.spec, hidden, config.task, iteration, self.identity
-        )
+            self.directory.policy, params, state.stats, self.spec, hidden, self.config.task, int(state.iteration),
+            self.identity,
+        )  # fmt: skip
 
-    def fail(self, error: RunError) -> None:
+    def fail(self, failure: Failure) -> None:
         """Save the evidence of a failure, and say how to resume."""
         if not self._in_place():
             return
-        path, config = self.directory.path, self.member.config
+        path, config, error, state = self.directory.path, self.config, failure.error, failure.state
         said = traceback.format_exception(error)
         meta = {"message": str(error), "traceback": said, "config": config_to_json(config)}
         try:
-            write_atomically(path / "failure.safetensors", checkpoint.serialize(self.member.evidence(), meta))
+            data = checkpoint.serialize(to_arrays(state) | failure.evidence, meta)
+            write_atomically(path / "failure.safetensors", data)
             evidence = f"state, batch and config are in {path / 'failure.safetensors'}"
         except OSError as problem:
             evidence = f"state and batch could not be written ({problem.strerror})"
         knob = "policy-rate" if hasattr(config.algo, "policy_rate") else "value-rate"
         self.error = RunError(
-            f"{error}. Iteration {self.member.iteration + 1} was given up; {evidence}. The state of iteration"
+            f"{error}. Iteration {int(state.iteration) + 1} was given up; {evidence}. The state of iteration"
             f" {self.saved or 0} is kept; go on from it with:  focops resume {path}  (and with a smaller step, if the"
             f" learner failed: --algo.{knob} 1e-4)"
         )
         self.error.__cause__ = error
 
-    def outcome(self) -> Run | RunError:
+    def outcome(self, state: RunState) -> Run | RunError:
+        """What became of a run that ended in `state`."""
         if self._in_place():
-            run = self._finish()
-            return self._unobserved(self.observers.error) if self.observers.error else run
+            run = self._finish(state)
+            return self._unobserved(self.observers.error, state) if self.observers.error else run
         assert self.error is not None
         return self.error
 
-    def _unobserved(self, error: RunError) -> RunError:
+    def _unobserved(self, error: RunError, state: RunState) -> RunError:
         """A sink or a callback failed: the run itself is good."""
         path = self.directory.path
         explained = RunError(
-            f"{error}. The run stopped at iteration {self.member.iteration}, with a checkpoint of iteration"
+            f"{error}. The run stopped at iteration {int(state.iteration)}, with a checkpoint of iteration"
             f" {self.saved or 0}. Mend that and give it to focops.resume({str(path)!r}) again, or go on without it: "
             f" focops resume {path}"
         )
         explained.__cause__ = error.__cause__
         return explained
 
-    def _finish(self) -> Run:
-        result = summary(self.member, time.perf_counter() - self._began)
-        result["checkpoint_steps"] = (self.saved or 0) * self.member.config.batch_size
+    def _finish(self, state: RunState) -> Run:
+        result = summary(self.config, self.spec, state, time.perf_counter() - self._began)
+        result["checkpoint_steps"] = (self.saved or 0) * self.config.batch_size
         self.directory.write_summary(result)
         return Run(self.directory.path, result)
 
@@ -148,10 +135,10 @@ class Recorder:
         return self.error is None
 
 
-def summary(trainer: RunInMemory, wall_s: float) -> dict[str, Any]:
+def summary(config: TrainConfig, spec: Spec, state: RunState, wall_s: float) -> dict[str, Any]:
     """A summary of the run; means are over the last 100 training episodes."""
-    config, means = trainer.config, trainer.means()
-    constraints, samples = trainer.spec.constraints, trainer.iteration * trainer.config.batch_size
+    means = np.asarray(jax.jit(episodes.means)(state.episodes)) if state.episodes.finished else None
+    constraints, samples = spec.constraints, int(state.iteration) * config.batch_size
     m = len(constraints)
     discounted = None if means is None else means[2 : 2 + m]
     return {
@@ -160,7 +147,7 @@ def summary(trainer: RunInMemory, wall_s: float) -> dict[str, Any]:
         "preset": config.preset,
         "seed": config.seed,
         "steps": samples,
-        "finished": trainer.iteration >= config.iterations,
+        "finished": int(state.iteration) >= config.iterations,
         "return_mean": None if means is None else float(means[1]),
         "episode_length_mean": None if means is None else float(means[0]),
         "discounted_cost_mean": _by_name(constraints, discounted),

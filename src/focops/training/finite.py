@@ -7,14 +7,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool
 
-from focops.core.types import Rollout
+from focops.core.types import Trajectories
 from focops.errors import UsageError
 
-_ORDER = (
-    ("environment", "obs"), ("learner", "action"), ("environment", "reward"), ("environment", "cost"),
-    ("environment", "next_obs"),
-)  # fmt: skip
-"""What produces each array, in the order of a step."""
+_ORDER = {
+    "obs": ("environment", "obs"),
+    "action": ("learner", "action"),
+    "reward": ("environment", "reward"),
+    "cost": ("environment", "cost"),
+    "raw_next_obs": ("environment", "next_obs"),
+}
+"""What produces each array, and what it calls it, in the order of a step."""
 
 
 def all_finite(tree: Any) -> Bool[Array, ""]:
@@ -38,11 +41,11 @@ def require_finite(array: np.ndarray, name: str, before: Any = 0.0) -> None:
         )
 
 
-def first_fault(rollout: Rollout, old: Any, new: Any) -> str:
+def first_fault(trajectories: Trajectories, old: Any, new: Any) -> str:
     """Names the first number that is not finite; `new` (state, stats) is the iteration's result from `old`."""
     found = []
-    for order, (who, name) in enumerate(_ORDER):
-        array = np.asarray(getattr(rollout, name))
+    for order, (field, (who, name)) in enumerate(_ORDER.items()):
+        array = np.asarray(getattr(trajectories, field))
         bad = np.argwhere(~np.isfinite(array))
         if bad.size:
             t, e = map(int, bad[0][:2])

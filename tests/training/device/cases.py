@@ -6,9 +6,11 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
 from focops.config import TrainConfig, default_config
+from focops.core.types import Trajectories
 from focops.runs import checkpoint
 from focops.training.device import DeviceTrainer
 from tests.resume.tiny import NOWHERE, OURS, results, tiny
@@ -35,9 +37,17 @@ VARIED = [
 ]
 
 
-def arrays_of(fleet: DeviceTrainer) -> list[dict[str, np.ndarray]]:
-    fleet.snapshot()
-    return [member.arrays() for member in fleet.members]
+class Watched(DeviceTrainer):
+    """A trainer whose batches can be read; it must not run ahead."""
+
+    def _iterate_once(self, number: int) -> Any:
+        iterated = super()._iterate_once(number)
+        self._batches = iterated[2]
+        return iterated
+
+    def batch(self, run: int) -> Trajectories:
+        """The latest batch [T, E] of a run."""
+        return jax.tree.map(lambda x: np.asarray(x[:, run]), self._batches)
 
 
 def advanced(configs: list[TrainConfig], iterations: int, **options: Any) -> DeviceTrainer:
@@ -49,10 +59,9 @@ def advanced(configs: list[TrainConfig], iterations: int, **options: Any) -> Dev
 
 def set_simulations(fleet: DeviceTrainer, run: int, **fields: np.ndarray) -> None:
     """Put arrays in the place of one run's own, such as `qpos` [E, ...]."""
-    fleet.snapshot()
-    trees = [member.tree() for member in fleet.members]
-    trees[run] = trees[run]._replace(sims=trees[run].sims._replace(**fields))
-    fleet.put(trees)
+    states = list(fleet.states())
+    states[run] = states[run]._replace(sims=states[run].sims._replace(**fields))
+    fleet.restore(states)
 
 
 def assert_same(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:

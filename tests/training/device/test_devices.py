@@ -12,9 +12,10 @@ from focops.training.device.devices import CUDA_OPTIONS
 
 SHARDED = """
 import jax
-from focops.errors import RunError
 from focops.training.device import DeviceTrainer
-from tests.training.device.cases import VARIED, arrays_of, assert_close, assert_same, config
+from focops.training.state import Failure
+from tests.resume.tiny import arrays_of, restore
+from tests.training.device.cases import VARIED, assert_close, assert_same, config
 
 five = [*VARIED, config(seed=6), config(seed=7, policy_rate=1e38)]
 one = DeviceTrainer(five, devices=jax.devices()[:1])
@@ -24,7 +25,7 @@ expected = arrays_of(one)
 
 for number in (5, 4):
     fleet = DeviceTrainer(five[:number])
-    places = {s.device.id: s.data.shape[0] for s in fleet.runs.key.addressable_shards}
+    places = {s.device.id: s.data.shape[0] for s in fleet.runs.state.key.addressable_shards}
     assert places == {i: -(-number // 4) for i in range(4)}, places
     fleet.advance()
     middle = arrays_of(fleet)
@@ -34,14 +35,14 @@ for number in (5, 4):
     for i in range(number):
         assert_close(found[i], expected[i])
         if i == 4:
-            assert isinstance(records[i], RunError), records[i]
-            assert str(records[i]) == str(expected_records[i])
+            assert isinstance(records[i], Failure), records[i]
+            assert str(records[i].error) == str(expected_records[i].error)
         else:
             assert list(records[i]) == list(expected_records[i])
-    assert {s.device.id for s in fleet.runs.learner[0].policy.log_std.addressable_shards} == {0, 1, 2, 3}
+    assert {s.device.id for s in fleet.runs.state.learner.policy.log_std.addressable_shards} == {0, 1, 2, 3}
     if number == 4:
         other = DeviceTrainer(five[:4])
-        other.restore(middle)
+        restore(other, middle)
         other.advance(ahead=True)
         other.advance()
         for a, b in zip(arrays_of(other), found, strict=True):

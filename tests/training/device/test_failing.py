@@ -11,8 +11,9 @@ from focops import api as runs
 from focops.errors import RunError, UsageError
 from focops.runs import checkpoint
 from focops.training.device import DeviceTrainer
-from tests.resume.tiny import metrics, results
-from tests.training.device.cases import VARIED, advanced, arrays_of, assert_same, failing, varied
+from focops.training.state import Failure
+from tests.resume.tiny import arrays_of, metrics, results
+from tests.training.device.cases import VARIED, advanced, assert_same, failing, varied
 
 
 def test_a_run_that_fails_is_named_and_the_others_are_as_without_it(tmp_path, finished):
@@ -75,20 +76,19 @@ def test_runs_of_which_one_lost_its_checkpoints_do_not_start_over(tmp_path, fini
 def test_a_run_that_failed_stays_as_it_was_before():
     fleet = DeviceTrainer(VARIED)
     expected = arrays_of(advanced(VARIED, 2))
-    fleet.snapshot()
-    trees = [member.tree() for member in fleet.members]
-    (state, stats), log_std = trees[1].learner, np.array([0.0, np.nan], np.float32)
-    broken = state._replace(policy=state.policy._replace(log_std=log_std)), stats
-    fleet.put([trees[0], trees[1]._replace(learner=broken), trees[2]])
+    states = fleet.states()
+    learner, log_std = states[1].learner, np.array([0.0, np.nan], np.float32)
+    broken = learner._replace(policy=learner.policy._replace(log_std=log_std))
+    fleet.restore([states[0], states[1]._replace(learner=broken), states[2]])
     first, second = fleet.advance(ahead=True), fleet.advance()
     for outcomes in (first, second):
-        assert [isinstance(outcome, RunError) for outcome in outcomes] == [False, True, False]
-    assert "the learner produced nan in action, step 0, environment 0" in str(first[1])
+        assert [isinstance(outcome, Failure) for outcome in outcomes] == [False, True, False]
+    assert "the learner produced nan in action, step 0, environment 0" in str(first[1].error)
     found = arrays_of(fleet)
     for i in (0, 2):
         assert_same(found[i], expected[i])
     assert found[1]["iteration"] == 0
-    np.testing.assert_array_equal(found[1]["env/obs"], trees[1].sims.obs)
+    np.testing.assert_array_equal(found[1]["env/obs"], states[1].sims.obs)
     np.testing.assert_array_equal(found[1]["learner[0].policy.log_std"], log_std)
 
 
@@ -99,9 +99,9 @@ def test_a_run_that_failed_stays_given_up_though_it_would_go_well_now(tmp_path):
     fleet._config = DeviceTrainer(VARIED)._config
     second = fleet.advance()
     for outcomes in (first, second):
-        assert [isinstance(outcome, RunError) for outcome in outcomes] == [False, True, False]
-    assert str(second[1]) == str(first[1])
-    assert fleet.members[1].iteration == 0
+        assert [isinstance(outcome, Failure) for outcome in outcomes] == [False, True, False]
+    assert str(second[1].error) == str(first[1].error)
+    assert fleet.states()[1].iteration == 0
 
 
 def test_if_all_fail_the_program_ends(tmp_path):

@@ -1,20 +1,21 @@
 """Runs in memory go on exactly from what was saved of them."""
 
-import jax
 import numpy as np
 import pytest
 
 from focops.errors import UsageError
 from focops.runs import checkpoint
 from focops.training.device import DeviceTrainer
-from tests.training.device.cases import VARIED, advanced, arrays_of, assert_same, in_warp
+from focops.training.state import take_over, to_arrays
+from tests.resume.tiny import arrays_of, restore
+from tests.training.device.cases import VARIED, advanced, assert_same, in_warp
 
 
 def test_a_restored_trainer_goes_on_to_the_same_bits():
     whole = arrays_of(advanced(VARIED, 6))
     saved = [checkpoint.serialize(each, {}) for each in arrays_of(advanced(VARIED, 3))]
     other = DeviceTrainer(VARIED)
-    other.restore([checkpoint.deserialize(each, "it")[0] for each in saved])
+    restore(other, [checkpoint.deserialize(each, "it")[0] for each in saved])
     assert other.iteration == 3
     for _ in range(3):
         other.advance()
@@ -26,28 +27,40 @@ def test_working_ahead_changes_no_number():
     one, other = DeviceTrainer(VARIED), DeviceTrainer(VARIED)
     expected = [one.advance() for _ in range(4)]
     assert [other.advance(ahead=i < 3) for i in range(4)] == expected
-    assert not other.ahead
     for found, wanted in zip(arrays_of(other), arrays_of(one), strict=True):
         assert_same(found, wanted)
 
 
-def test_a_snapshot_stays_while_the_device_goes_on():
-    fleet = advanced(VARIED, 2)
-    before = [checkpoint.serialize(each, {}) for each in arrays_of(fleet)]
-    fleet.go_ahead()
-    assert fleet.ahead
-    jax.block_until_ready(fleet.runs)
-    assert [checkpoint.serialize(member.arrays(), {}) for member in fleet.members] == before
-    assert fleet.advance()[0]["iteration"] == 3
+def test_states_stay_while_the_device_goes_on():
+    expected = arrays_of(advanced(VARIED, 2))
+    trainer = DeviceTrainer(VARIED)
+    iterations = trainer.iterations(lambda: False)
+    next(iterations), next(iterations)  # a checkpoint is due
+    states = trainer.states()
+    assert trainer._pending
+    assert trainer.runs.state.iteration.tolist() == [3, 3, 3]  # the next iteration
+    assert trainer.states() is states
+    for found, wanted in zip(states, expected, strict=True):
+        assert_same(to_arrays(found), wanted)
+    assert next(iterations)[0]["iteration"] == 3
+
+
+def test_what_stops_is_not_ahead():
+    trainer = DeviceTrainer(VARIED)
+    answers = iter([False, True])
+    records = [outcomes[0]["iteration"] for outcomes in trainer.iterations(lambda: next(answers))]
+    assert records == [1, 2]  # the second was under way
+    assert [state.iteration for state in trainer.states()] == [2, 2, 2]
+    assert trainer._pending is None
 
 
 def test_what_does_not_fit_is_not_restored():
     fleet = DeviceTrainer(VARIED)
     saved = arrays_of(fleet)
     with pytest.raises(UsageError, match=r"stand at different iterations: \[0, 7\]"):
-        fleet.restore([saved[0], saved[1], saved[2] | {"iteration": np.array(7)}])
+        restore(fleet, [saved[0], saved[1], saved[2] | {"iteration": np.array(7)}])
     with pytest.raises(UsageError, match=r"does not fit this run: env/qpos should be \(4, 3\), found \(5, 3\)"):
-        fleet.restore([saved[0] | {"env/qpos": np.zeros((5, 3), np.float32)}, *saved[1:]])
+        restore(fleet, [saved[0] | {"env/qpos": np.zeros((5, 3), np.float32)}, *saved[1:]])
 
 
 def test_a_trainer_simulated_in_warp_goes_on_to_the_same_bits():
@@ -57,7 +70,7 @@ def test_a_trainer_simulated_in_warp_goes_on_to_the_same_bits():
     assert all(np.isfinite(list(filter(None, record.values()))).all() for record in fleet.advance())
     expected = arrays_of(fleet)
     fleet.advance()
-    fleet.restore(saved)
+    restore(fleet, saved)
     fleet.advance()
     for found, wanted in zip(arrays_of(fleet), expected, strict=True):
         assert_same(found, wanted)
@@ -66,7 +79,7 @@ def test_a_trainer_simulated_in_warp_goes_on_to_the_same_bits():
 def test_networks_and_normaliser_of_another_run_are_taken_and_nothing_else():
     source, blank = arrays_of(advanced(VARIED, 2))[1], arrays_of(DeviceTrainer(VARIED))
     fleet = DeviceTrainer(VARIED)
-    fleet.start_from(source, "there")
+    fleet.restore([take_over(state, source, "there", "here") for state in fleet.states()])
     for found, before in zip(arrays_of(fleet), blank, strict=True):
         taken = {name for name in found if not np.array_equal(found[name], before[name])}
         kinds = ("].policy.", "].critics.", "[1].")

@@ -9,8 +9,8 @@ import pytest
 
 from focops.algorithms import ALGORITHMS
 from focops.training.device import DeviceTrainer
-from tests.resume.tiny import OURS, tiny
-from tests.training.device.cases import BASE, VARIED, advanced, arrays_of, assert_close, assert_same, config
+from tests.resume.tiny import OURS, arrays_of, tiny
+from tests.training.device.cases import BASE, VARIED, advanced, assert_close, assert_same, config
 
 
 def test_runs_together_are_what_each_is_alone():
@@ -71,5 +71,5 @@ def test_nothing_is_compiled_after_the_first_iteration(caplog):
             fleet.advance(ahead=True)
         fleet.advance()
         fleet.cut_episodes()
-        fleet.snapshot()
+        fleet.states()
     assert [r.getMessage() for r in caplog.records if r.getMessage().startswith("Compiling")] == []

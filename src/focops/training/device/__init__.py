@@ -7,9 +7,7 @@ holds a share of the runs; they do not communicate.
 | file | holds |
 |---|---|
 | trainer.py | the runs in memory, for the loop that iterates and saves them |
-| run.py | one of them, for what saves it |
 | program.py | an iteration of all of them as pure functions: what is compiled |
-| episodes.py | episode statistics on the device |
 | devices.py | which device holds which runs |
 | sharing.py | which runs can share a program |
 """

@@ -10,48 +10,38 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, UInt32
 
-from focops.core import normalize, policy
 from focops.core.networks import Network
-from focops.core.types import Rollout
+from focops.core.normalize import RunningStats
+from focops.core.types import Trajectories
 from focops.envs.mjx import MjxTask, Simulations
-from focops.training.collect import actor
-from focops.training.device import episodes as books
-from focops.training.device.episodes import EpisodeSums
-from focops.training.host import learn
+from focops.training import episodes, iteration
+from focops.training.iteration import Report
+from focops.training.state import RunState
 
 
 class Runs(NamedTuple):
     """Everything that determines the next iteration, each array [R, ...]."""
 
-    learner: Any
-    """(the algorithm's State, RunningStats)"""
-    sims: Simulations
-    """[R, E, ...]"""
-    book: EpisodeSums
-    key: UInt32[Array, "R 2"]
-    good: Bool[Array, "R"]
-    """Whether every iteration so far was finite; a failed run keeps its last good state."""
+    state: RunState
+    """Of a run that has failed, its last good state."""
+    finite: Bool[Array, "R"]
+    """Whether every iteration so far was."""
 
 
-class Report(NamedTuple):
-    """What an iteration reports to the host, each array [R, ...]."""
+class Physics(NamedTuple):
+    """What an iteration reports of its simulations."""
 
-    info: Any
-    good: Bool[Array, "R"]
-    means: Any
-    """Over the latest whole episodes; 0 before the first."""
-    finished: Int[Array, "R"]
     diverged: Int[Array, "R"]
+    """Episodes so far that a non-finite simulation has ended."""
     overflow: Int[Array, "R"]
     """Simulations of the device whose contacts did not fit, in this iteration."""
 
 
-class Evidence(NamedTuple):
-    """What is read only if a run fails: its batch, and the rejected learner."""
+class Rejected(NamedTuple):
+    """What learning resulted in; read only if it is not finite."""
 
-    rollout: Rollout
-    """[T, R, E, ...]"""
     learner: Any
+    stats: RunningStats
 
 
 @dataclass(frozen=True)
@@ -73,68 +63,52 @@ class Program:
 
     def begin(self, key: UInt32[Array, "R 2"], seed: UInt32[Array, "R 2"], config: Any) -> Runs:
         """Runs before their first iteration; episode starts are drawn from `seed`."""
-        runs, num, spec = key.shape[0], self.num_envs, self.env.spec
-        init = lambda k, c: self.algorithm.init(jax.random.fold_in(jax.random.wrap_key_data(k), 0), spec, c)
+        runs, num = key.shape[0], self.num_envs
         index = jnp.tile(jnp.arange(num, dtype=jnp.int32), runs)
-        sims = self.env.begin(jnp.repeat(seed, num, 0), index, num)
-        many = partial(jax.tree.map, lambda x: jnp.broadcast_to(x, (runs, *x.shape)))
-        return Runs(
-            learner=(jax.vmap(init)(key, config), many(normalize.init(spec.obs_size))),
-            sims=_by_run(sims, runs),
-            book=many(books.blank(num, len(spec.constraints))),
-            key=key,
-            good=jnp.ones(runs, bool),
-        )
+        sims = _by_run(self.env.begin(jnp.repeat(seed, num, 0), index, num), runs)
+        begin = partial(iteration.begin, self.algorithm, self.env.spec, num)
+        return Runs(jax.vmap(begin)(sims, key, config), jnp.ones(runs, bool))
 
     def cut(self, runs: Runs) -> Runs:
         """Start a new episode in every environment; those that are cut are not counted."""
-        sims = _by_run(self.env.restart(_flat(runs.sims), self.num_envs), runs.key.shape[0])
-        return runs._replace(sims=sims, book=runs.book._replace(running=jnp.zeros_like(runs.book.running)))
+        state = runs.state
+        sims = _by_run(self.env.restart(_flat(state.sims), self.num_envs), len(state.key))
+        return runs._replace(state=state._replace(sims=sims, episodes=episodes.restart(state.episodes)))
 
     def iterate(
-        self, before: Runs, config: Any, number: Int[Array, "R"], progress: Float[Array, "R"]
-    ) -> tuple[Runs, Report, Evidence]:
-        """Iteration `number` (from 0) of all runs."""
-        runs = self.cut(before) if self.fresh_episodes else before
-        split = lambda k, n: jax.random.split(jax.random.fold_in(jax.random.wrap_key_data(k), n + 1))
-        keys = jax.vmap(split)(runs.key, number)
-        (state, stats), sims = runs.learner, runs.sims
-        rollout, sims, overflow = self._collect(keys[:, 0], state.policy, stats, sims, progress)
-        axes = Rollout(*[1] * (len(Rollout._fields) - 2), stats=0, progress=0)  # type: ignore[arg-type]
-        update = jax.vmap(learn(self.algorithm), (0, 0, axes, 0))
-        state, info, finite_now = update(keys[:, 1], state, rollout, config)
-        book = jax.vmap(books.enter, (0, axes, 0))(runs.book, rollout, jnp.array(config.cost_discounts).T)
-        good = runs.good & finite_now
-        after = Runs((state, rollout.stats), sims, book, runs.key, good)
-        after = jax.tree.map(
-            lambda new, old: jnp.where(good.reshape(-1, *[1] * (new.ndim - 1)), new, old), after, before
-        )
-        told = Report(
-            info, good, jax.vmap(books.means)(after.book), after.book.finished, jnp.sum(after.sims.diverged, 1),
-            jnp.broadcast_to(overflow, good.shape),
-        )  # fmt: skip
-        return after._replace(good=good), told, Evidence(rollout, (state, rollout.stats))
+        self, before: Runs, config: Any, progress: Float[Array, "R"]
+    ) -> tuple[Runs, Report, Physics, Trajectories, Rejected]:
+        """One more iteration of all runs; arrays of the trajectories are [T, R, E, ...]."""
+        state = self.cut(before).state if self.fresh_episodes else before.state
+        trajectories, stats, sims, overflow = self._collect(state)
+        learn = jax.vmap(partial(iteration.learn, self.algorithm), (0, 1, 0, 0, 0))
+        after, report = learn(state, trajectories, stats, progress, config)
+        rejected = Rejected(after.learner, after.stats)
+        finite = before.finite & report.finite
+        choose = lambda new, old: jnp.where(finite.reshape(-1, *[1] * (new.ndim - 1)), new, old)
+        after = jax.tree.map(choose, after._replace(sims=sims), before.state)
+        physics = Physics(jnp.sum(after.sims.diverged, 1), jnp.broadcast_to(overflow, finite.shape))
+        return Runs(after, finite), report._replace(finite=finite), physics, trajectories, rejected
 
-    def _collect(
-        self, keys: Any, params: Any, stats: normalize.RunningStats, sims: Simulations, progress: Float[Array, "R"]
-    ) -> tuple[Rollout, Simulations, Int[Array, ""]]:
-        """T steps of every simulation; arrays of the rollout are [T, R, E, ...]."""
-        runs, num = sims.age.shape
-        act = jax.vmap(actor(self.network))
-        noise = jax.vmap(lambda key: policy.noise(key, self.env.spec, (self.steps, num)), out_axes=1)(keys)
-        flat = _flat(sims)
+    def _collect(self, state: RunState) -> tuple[Trajectories, RunningStats, Simulations, Int[Array, ""]]:
+        """T steps of every simulation."""
+        runs, num = state.sims.age.shape
+        act = partial(jax.vmap(partial(iteration.act, self.network)), state.learner.policy)
+        noise = jax.vmap(partial(iteration.noise, self.env.spec, (self.steps, num)), out_axes=1)
+        flat = _flat(state.sims)
 
         def step(carry: Any, noise: Any) -> Any:
             data, sims, stats = carry
             grouped = lambda x: x.reshape(runs, num, *x.shape[1:])
             raw_obs, age = grouped(sims.obs), grouped(sims.age)
-            stats, obs, action = act(params, stats, raw_obs, noise)
+            stats, obs, action = act(stats, raw_obs, noise)
             data, sims, out = self.env.step(data, sims, action.reshape(runs * num, -1))
             out = jax.tree.map(grouped, out)
             return (data, sims, stats), (obs, raw_obs, action, *out, age)
 
-        (data, flat, stats), seen = jax.lax.scan(step, (self.env.load(flat), flat, stats), noise)
-        return Rollout(*seen, stats=stats, progress=progress), _by_run(flat, runs), self.env.overflow(data)
+        start = self.env.load(flat), flat, state.stats
+        (data, flat, stats), seen = jax.lax.scan(step, start, noise(state.key, state.iteration))
+        return Trajectories(*seen), stats, _by_run(flat, runs), self.env.overflow(data)
 
 
 def _flat(tree: Any) -> Any:

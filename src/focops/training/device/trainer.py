@@ -2,7 +2,7 @@
 
 import dataclasses
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -13,23 +13,29 @@ from jax.sharding import PartitionSpec
 from focops import envs
 from focops.algorithms import ALGORITHMS
 from focops.config import TrainConfig, validate
-from focops.core.types import Rollout
+from focops.core.base import network
+from focops.core.types import Trajectories
 from focops.envs.mjx import Impl, MjxTask
 from focops.errors import RunError, UsageError
+from focops.training import iteration
 from focops.training.device.devices import RUNS, Devices
-from focops.training.device.program import Evidence, Program, Report, Runs
-from focops.training.device.run import DeviceRun
+from focops.training.device.program import Physics, Program, Rejected, Runs
 from focops.training.device.sharing import require_alike
-from focops.training.host import Arrays, Record, configure_jax, key_of, take_over, with_constraints
+from focops.training.finite import first_fault
+from focops.training.host import configure_jax
+from focops.training.iteration import Report
+from focops.training.state import Failure, Record, RunState, checkpoint_due, key_of, named
 
 log = logging.getLogger(__name__)
 
-ITERATED = RUNS, RUNS, Evidence(Rollout(*[PartitionSpec(None, "runs")] * 10, stats=RUNS, progress=RUNS), RUNS)  # type: ignore[arg-type]
+ITERATED = RUNS, RUNS, RUNS, PartitionSpec(None, "runs"), RUNS
 """The axis of runs in each part of what `Program.iterate` returns."""
+Iterated = tuple[Report, Physics, Trajectories, Rejected]
+"""That, without the runs themselves; on the devices."""
 
 
 class DeviceTrainer:
-    """R runs in memory. `advance` is one iteration of all of them."""
+    """R runs in memory, all of them iterated together."""
 
     def __init__(self, configs: Sequence[TrainConfig], impl: Impl | None = None, devices: Sequence[Any] | None = None):
         for config in configs:
@@ -44,30 +50,31 @@ class DeviceTrainer:
         env = MjxTask(task, constraints[0], impl, staggered, first.self_contacts, several)
         self.configs = list(configs)
         self.specs = [dataclasses.replace(env.spec, constraints=each) for each in constraints]
-        self.algos = [with_constraints(c.algo, each) for c, each in zip(configs, constraints, strict=True)]
-        """The algorithm's config of each run."""
+        algos = [iteration.with_constraints(c.algo, each) for c, each in zip(configs, constraints, strict=True)]
         self.iteration = 0
-        self.members = [DeviceRun(self, i) for i in range(len(configs))]
+        """Iterations reported."""
 
-        algorithm, steps = ALGORITHMS[first.algorithm], first.batch_size // first.num_envs
-        network = algorithm.network(self.algos[0])
-        self._program = Program(env, algorithm, network, first.num_envs, steps, first.fresh_episodes)
-        self._config = self._spread([jax.tree.map(np.float32, algo) for algo in self.algos])
+        steps = first.batch_size // first.num_envs
+        self._program = Program(
+            env, ALGORITHMS[first.algorithm], network(algos[0]), first.num_envs, steps, first.fresh_episodes
+        )
+        self._config = self._spread([jax.tree.map(np.float32, algo) for algo in algos])
         self._arrays = self._devices.copied(env.arrays(self._devices.share * first.num_envs))
         self._iterate = self._compiled(Program.iterate, ITERATED, donate=True)
         self._cut = self._compiled(Program.cut, donate=True)
         # Starting an iteration takes nearly as long as the iteration: the host follows the physics and the epochs step
         # by step. So a separate thread does it, while this one processes the numbers of the previous iteration.
         self._starter = ThreadPoolExecutor(1, "iteration")
-        self._pending: Future[tuple[Report, Evidence]] | None = None
+        self._pending: Future[Iterated] | None = None
+        """An iteration that was started, but not reported."""
+        self._stop: Callable[[], bool] = lambda: True
+        """Whether no further iteration is to be started ahead."""
         self._overflowed = False
 
         self._runs: Runs = self._compiled(Program.begin)(*self._seeds(), self._config)
-        self.host: tuple[int, Runs] | None = None
-        """The last snapshot, and its iteration."""
-        self.told: Report | None = None
-        self.evidence: Evidence | None = None
-        """Of the iteration that was reported last."""
+        self._states: list[RunState] | None = None
+        """What `states` has copied to the host."""
+        self._failures: list[Failure | None] = [None] * len(configs)
 
     @property
     def runs(self) -> Runs:
@@ -76,73 +83,91 @@ class DeviceTrainer:
             self._pending.result()
         return self._runs
 
-    def advance(self, ahead: bool = False) -> list[Record | RunError]:
-        """One more iteration of all runs: a record of each, or its error. With `ahead` the devices start on the next
-        iteration before this one's numbers are processed; the state is then no longer this one's."""
-        waiting, self.evidence = (self._pending or self._start(self.iteration)).result()
+    def iterations(self, stop: Callable[[], bool]) -> Iterator[Sequence[Record | Failure]]:
+        """The iterations up to the last, or until `stop`: each as the record, or the failure, of each run. One that is
+        under way when asked to stop is made use of."""
+        stopping = False
+
+        def stop_from_now_on() -> bool:
+            nonlocal stopping
+            stopping = stopping or stop()
+            return stopping
+
+        self._stop = stop_from_now_on
+        while self.iteration < self.configs[0].iterations:
+            if self._stop() and self._pending is None:
+                return
+            yield self.advance(ahead=not (stopping or checkpoint_due(self.configs[0], self.iteration + 1)))
+
+    def advance(self, ahead: bool = False) -> list[Record | Failure]:
+        """One more iteration of all runs. With `ahead` the devices start on the next one before this one's numbers are
+        processed; `states` cannot be asked for then."""
+        result = self._pending or self._start(self.iteration)
+        report, physics, trajectories, rejected = result.result()
+        self._states = None
         self._pending = self._start(self.iteration + 1) if ahead else None
-        self.told = told = jax.device_get(waiting)
-        for member, good in zip(self.members, told.good, strict=False):  # there may be padding
-            if not good and member.failed_after is None:
-                member.failed_after = self.iteration
-                member.error = RunError(member.fault())
+        report, physics = jax.device_get((report, physics))
+        for i, failed in enumerate(self._failures):
+            if failed is None and not report.finite[i]:
+                self._failures[i] = self._failure(i, trajectories, rejected)
         self.iteration += 1
-        self._warn(told)
-        return [member.error or member.record() for member in self.members]
+        self._warn(physics)
+        return [failed or self._record(i, report, physics) for i, failed in enumerate(self._failures)]
 
-    @property
-    def ahead(self) -> bool:
-        """Whether the device is running an iteration that has not been reported."""
-        return self._pending is not None
+    def states(self) -> list[RunState]:
+        """Each run after the iteration that was reported last, on the host. If another is to come, the devices start on
+        it meanwhile."""
+        if self._states is None:
+            assert self._pending is None, "the state is already another iteration's"
+            state = jax.device_get(self._runs.state)
+            if self.iteration < self.configs[0].iterations and not self._stop():
+                self._pending = self._start(self.iteration)
+            self._states = [_row(state, i) for i in range(len(self.configs))]
+        return self._states
 
-    def go_ahead(self) -> None:
-        """Start on the next iteration; the last `snapshot` remains."""
-        if self._pending is None and self.iteration < self.configs[0].iterations:
-            self._pending = self._start(self.iteration)
+    def failed(self, error: RunError) -> list[Failure]:
+        """The failure of each run, where the iteration that is under way is given up."""
+        return [Failure(error, state, {}) for state in self.states()]
 
-    def snapshot(self) -> None:
-        """Copy all runs to the host, for their members' `arrays` and `save_policy`."""
-        assert self._pending is None, "the state is already another iteration's"
-        self.host = self.iteration, jax.device_get(self.runs)
+    def restore(self, states: Sequence[RunState]) -> None:
+        """Resume from the state of each run, all of one iteration."""
+        numbers = {int(state.iteration) for state in states}
+        if len(numbers) > 1:
+            raise UsageError(f"runs of one program stand at different iterations: {sorted(numbers)}")
+        finite = self._devices.spread(np.ones(self._devices.slots, bool))
+        self._runs = Runs(self._spread(states), finite)
+        self.iteration, self._states = numbers.pop(), None
+        self._failures = [None] * len(states)
 
     def cut_episodes(self) -> None:
         """Start a new episode in every environment; those that are cut are not counted."""
-        self._runs = self._cut(self.runs)
-
-    def restore(self, arrays: Sequence[Arrays]) -> None:
-        """Resume from the members' arrays, all of one iteration."""
-        self.snapshot()
-        numbers = {int(each["iteration"]) for each in arrays}
-        if len(numbers) > 1:
-            raise UsageError(f"runs of one program stand at different iterations: {sorted(numbers)}")
-        self.put([member.filled(each) for member, each in zip(self.members, arrays, strict=True)])
-        self.iteration = numbers.pop()
-
-    def start_from(self, arrays: Arrays, source: str) -> None:
-        """Copy the networks and the normaliser of another run into each of these."""
-        self.snapshot()
-        trees = [member.tree() for member in self.members]
-        taken = [take_over(tree.learner, arrays, source, self.configs[0].task) for tree in trees]
-        self.put([tree._replace(learner=learner) for tree, learner in zip(trees, taken, strict=True)])
-
-    def put(self, trees: Sequence[Runs]) -> None:
-        """Resume from the members' trees."""
-        self._runs = self._spread(trees)
+        self._runs, self._states = self._cut(self.runs), None
 
     def close(self) -> None:
         """Wait for what was started."""
         self._starter.shutdown()
 
-    def _start(self, number: int) -> Future[tuple[Report, Evidence]]:
+    def _failure(self, i: int, trajectories: Trajectories, rejected: Rejected) -> Failure:
+        """What is left of run i; after a failure its state does not change any more."""
+        state = jax.device_get(_row(self.runs.state, i))
+        batch = jax.tree.map(lambda x: np.asarray(x.take(i, 1)), trajectories)
+        new = tuple(jax.device_get(_row(rejected, i)))
+        error = RunError(first_fault(batch, (state.learner, state.stats), new))
+        arrays = {f"rollout/{name}": value for name, value in batch._asdict().items()}
+        return Failure(error, state, {**arrays, **named(new, "rejected")})
+
+    def _record(self, i: int, report: Report, physics: Physics) -> Record:
+        own = _row(report, i)
+        return iteration.record(self.configs[i], self.specs[i], self.iteration, own, int(physics.diverged[i]))
+
+    def _start(self, number: int) -> Future[Iterated]:
         """Start iteration `number` (from 0)."""
         return self._starter.submit(self._iterate_once, number)
 
-    def _iterate_once(self, number: int) -> tuple[Report, Evidence]:
-        slots = self._devices.slots
-        counts = self._devices.spread(np.full(slots, number, np.int32))
-        progress = self._devices.spread(np.full(slots, number / self.configs[0].iterations, np.float32))
-        self._runs, told, evidence = self._iterate(self._runs, self._config, counts, progress)
-        return told, evidence
+    def _iterate_once(self, number: int) -> Iterated:
+        progress = np.full(self._devices.slots, number / self.configs[0].iterations, np.float32)
+        self._runs, *iterated = self._iterate(self._runs, self._config, self._devices.spread(progress))
+        return tuple(iterated)
 
     def _compiled(self, method: Callable[..., Any], out: Any = RUNS, donate: bool = False) -> Any:
         """A method of `Program` as a jitted function; the task's arrays are an argument of it, not constants in it."""
@@ -155,15 +180,19 @@ class DeviceTrainer:
 
     def _seeds(self) -> tuple[Any, Any]:
         """Each run's key for learning and its words for resets."""
-        keys = [np.asarray(jax.random.key_data(key_of(c.seed))) for c in self.configs]
         words = [np.array((c.seed & 0xFFFFFFFF, c.seed >> 32 & 0xFFFFFFFF), np.uint32) for c in self.configs]
-        return self._spread(keys), self._spread(words)
+        return self._spread([key_of(c.seed) for c in self.configs]), self._spread(words)
 
-    def _warn(self, told: Report) -> None:
-        if not self._overflowed and np.any(told.overflow):
+    def _warn(self, physics: Physics) -> None:
+        if not self._overflowed and np.any(physics.overflow):
             self._overflowed, first = True, self.configs[0]
             log.warning(
                 "%s: %d simulations had more contacts than there is room for at iteration %d; those beyond it were "
                 "ignored. --self-contacts is %d; raise it with --self-contacts N if this goes on",
-                first.task, int(np.max(told.overflow)), self.iteration, first.self_contacts,
+                first.task, int(np.max(physics.overflow)), self.iteration, first.self_contacts,
             )  # fmt: skip
+
+
+def _row(tree: Any, i: int) -> Any:
+    """Run i's own, of arrays [R, ...]."""
+    return jax.tree.map(lambda x: x[i], tree)

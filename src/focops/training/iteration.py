@@ -1,0 +1,139 @@
+"""The parts of an iteration of one run, as pure functions: the host's loop calls them, the device's program maps them
+over its runs."""
+
+import dataclasses
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Key, UInt32
+
+from focops.config import TrainConfig
+from focops.core import normalize, policy
+from focops.core.networks import Network
+from focops.core.spec import Constraint, Spec
+from focops.core.types import Params, Rollout, Trajectories
+from focops.training import episodes, finite
+from focops.training.state import Record, RunState
+
+
+class Report(NamedTuple):
+    """What an iteration reports."""
+
+    info: Any
+    """The algorithm's Info."""
+    finite: Bool[Array, ""]
+    means: Float[Array, "v"]
+    """Of the latest whole episodes; 0 before the first."""
+    finished: Int[Array, ""]
+    """Whole episodes so far."""
+
+
+def begin(
+    algorithm: ModuleType, spec: Spec, num_envs: int, sims: Any, key: UInt32[Array, "2"], config: Any
+) -> RunState:
+    """A run before its first iteration."""
+    return RunState(
+        algorithm.init(jax.random.fold_in(jax.random.wrap_key_data(key), 0), spec, config),
+        normalize.init(spec.obs_size),
+        sims,
+        episodes.init(num_envs, len(spec.constraints)),
+        key,
+        jnp.int32(0),
+    )
+
+
+def keys(key: UInt32[Array, "2"], iteration: Int[Array, ""]) -> Key[Array, "2"]:
+    """A run's keys for acting and for learning, after so many iterations."""
+    return jax.random.split(jax.random.fold_in(jax.random.wrap_key_data(key), iteration + 1))
+
+
+def noise(spec: Spec, shape: tuple[int, int], key: UInt32[Array, "2"], iteration: Int[Array, ""]) -> Array:
+    """The randomness of the actions of a batch [T, E]."""
+    return policy.noise(keys(key, iteration)[0], spec, shape)
+
+
+def act(
+    network: Network,
+    params: Params,
+    stats: normalize.RunningStats,
+    obs: Float[Array, "E O"],
+    noise: Float[Array, "E A"],
+) -> tuple[normalize.RunningStats, Float[Array, "E O"], Array]:
+    """(statistics, normalised obs, action). Statistics take in every observation the moment it is seen, as in the
+    authors' program."""
+    stats = normalize.observe(stats, obs)
+    obs = normalize.apply(stats, obs)
+    return stats, obs, policy.distribution(network, params, obs).sample(noise)
+
+
+def learn(
+    algorithm: ModuleType,
+    state: RunState,
+    trajectories: Trajectories,
+    stats: normalize.RunningStats,
+    progress: Float[Array, ""],
+    config: Any,
+) -> tuple[RunState, Report]:
+    """The run after a batch that ended with `stats`; its environments are still those of `state`."""
+    rollout = normalised(trajectories, stats)
+    key = keys(state.key, state.iteration)[1]
+    learner, info = algorithm.update(key, state.learner, rollout, stats, progress, config)
+    good = finite.all_finite((trajectories, stats)) & finite.still_finite(learner, state.learner)
+    counted = episodes.count(state.episodes, trajectories, jnp.array(config.cost_discounts))
+    after = RunState(learner, stats, state.sims, counted, state.key, state.iteration + 1)
+    return after, Report(info, good, episodes.means(counted), counted.finished)
+
+
+def normalised(trajectories: Trajectories, stats: normalize.RunningStats) -> Rollout:
+    """Successors normalised: as seen one step later, or by `stats` where the episode or the batch ends there.
+
+    J_C sums γ·V(next_obs) − V(obs of the next step), which must vanish for one and the same state. Normalised at two
+    moments it does not, and the remainders add up over an episode to a false cost, where V is large beside J_C."""
+    fields = trajectories._asdict()
+    last = normalize.apply(stats, jnp.asarray(fields.pop("raw_next_obs")))
+    later = jnp.concatenate([jnp.asarray(trajectories.obs)[1:], last[-1:]])
+    ended = trajectories.terminated | trajectories.truncated
+    return Rollout(**fields, next_obs=jnp.where(ended[..., None], last, later))
+
+
+def with_constraints(algo: Any, constraints: Sequence[Constraint]) -> Any:
+    """The algorithm's config with the constraints' numbers."""
+    return dataclasses.replace(
+        algo,
+        limits=tuple(float(c.limit) for c in constraints),
+        cost_discounts=tuple(float(c.discount) for c in constraints),
+    )
+
+
+def record(config: TrainConfig, spec: Spec, iteration: int, report: Report, diverged: int) -> Record:
+    """An iteration as a flat record."""
+    names = [c.name for c in spec.constraints]
+    m = len(names)
+    length, reward, *costs = report.means if report.finished else [None] * (2 + 2 * m)
+    values: Record = {
+        "iteration": iteration,
+        "iterations": config.iterations,
+        "samples": iteration * config.batch_size,
+        "steps": config.iterations * config.batch_size,
+        "return_mean": reward,
+        "episode_length_mean": length,
+        "episodes_finished": int(report.finished),
+        "diverged": diverged,
+    }
+    for i, constraint in enumerate(spec.constraints):
+        values[f"discounted_cost_mean/{constraint.name}"] = costs[i]
+        values[f"undiscounted_cost_mean/{constraint.name}"] = costs[m + i]
+        values[f"cost_limit/{constraint.name}"] = constraint.limit
+    for field, value in report.info._asdict().items():
+        label = "cost_return_estimate" if field == "cost_return" else field
+        if np.ndim(value):
+            values |= {f"{label}/{name}": v.item() for name, v in zip(names, value, strict=True)}
+        else:
+            values[label] = value.item()
+    if hasattr(config.algo, "trust_region"):
+        values["trust_region"] = config.algo.trust_region
+    return {k: float(v) if isinstance(v, np.floating) else v for k, v in values.items()}
