@@ -5,7 +5,7 @@ from rich.table import Table
 from rich.text import Text
 
 from focops.display.progress import number
-from focops.evaluation import BOUNDS, MAX_STEPS, ConstraintResult, Estimate, Evaluation
+from focops.evaluation import BOUNDS, ConstraintResult, Estimate, Evaluation, host
 
 STYLES = {"satisfied": "bold green", "violated": "bold red", "undecided": "bold yellow"}
 
@@ -31,7 +31,7 @@ def evaluation_table(result: Evaluation) -> RenderableType:
             verdict.append(f" at {percent}: {_way_out(c)}", style="default")
         verdicts.add_row(name, number(c.upper_bound), number(c.limit), f"{100 * c.share_above_limit:.3g}%", verdict)
     notes = [Text(_basis(name, c, result.unseen_share), "dim") for name, c in result.constraints.items()]
-    notes += [Text(f"{result.cut} episode(s) were cut after {MAX_STEPS} steps", "yellow")] if result.cut else []
+    notes += [Text(f"{result.cut} episode(s) were cut after {host.MAX_STEPS} steps", "yellow")] if result.cut else []
     notes += [Text(f"{result.diverged} simulation(s) became unstable", "yellow")] if result.diverged else []
     return Group(Text(head, style="bold"), means, Text(), verdicts, *notes)
 
