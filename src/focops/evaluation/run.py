@@ -70,7 +70,8 @@ def evaluate_all(
     """
     protocol = Protocol(episodes, tuple(map(int, seeds)), deterministic, confidence)
     paths = [runs] if isinstance(runs, Path | str) else list(runs)
-    return _evaluate([run for path in paths for run in runs_in(path)], protocol, backend, threads, network)
+    found = {run.resolve(): run for path in paths for run in runs_in(path)}  # each once, also if named twice
+    return _evaluate(list(found.values()), protocol, backend, threads, network)
 
 
 def _evaluate(
