@@ -1,6 +1,11 @@
 """Many policies as one program on MJX: the same episodes as on the CPU, but for the precision and the start noise."""
 
 import dataclasses
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -11,7 +16,7 @@ from focops import envs
 from focops.core import normalize, policy
 from focops.core.networks import MLP
 from focops.envs import tasks
-from focops.envs.tasks.speed_limit import SPEED_TASKS
+from focops.errors import UsageError
 from focops.evaluation import device, host
 from focops.runs.policy import Policy
 
@@ -47,25 +52,42 @@ def on_device(task: str, params: Any, stats: Any, episodes: int, seeds=(0,), det
 
 @pytest.fixture
 def still(monkeypatch: pytest.MonkeyPatch):
-    """A task that always starts from the same state and lasts 5 steps."""
+    """A task that always starts from the same state and lasts 12 steps."""
 
     def make(task: tasks.Task) -> str:
         robot = dataclasses.replace(task.robot, noise=0.0)
         place = lambda xp, qpos, u: qpos
-        short = dataclasses.replace(task, name=f"Still{task.name}", robot=robot, place=place, time_limit=5)
+        short = dataclasses.replace(task, name=f"Still{task.name}", robot=robot, place=place, time_limit=12)
         monkeypatch.setitem(tasks.TASKS.loaded, short.name, short)
         return short.name
 
     return make
 
 
-@pytest.mark.parametrize("task", [tasks.TASKS[POINT], next(t for t in SPEED_TASKS if "Cheetah" in t.name)])
-def test_from_one_state_the_mean_actions_lead_to_the_same_rewards_and_costs(still, task: tasks.Task) -> None:
-    name = still(task)
+@pytest.mark.parametrize(("task", "impl"), [(POINT, None), ("HopperSpeed-v0", "warp")])
+def test_from_one_state_the_mean_actions_lead_to_the_same_rewards_and_costs(still, task: str, impl: Any) -> None:
+    name = still(tasks.TASKS[task])
     each, params, stats = policies(name)
-    found = on_device(name, params, stats, 2, deterministic=True)
+    found = device.device_episodes(name, None, NETWORK, params, stats, (0,), 2, True, impl)
     for rows, own in zip(found, each, strict=True):
-        np.testing.assert_allclose(rows, on_host(own, name, 2, True), rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(rows, on_host(own, name, 2, True), rtol=1e-4, atol=1e-5)
+
+
+def test_several_devices_run_the_same_episodes() -> None:
+    """In a process of its own: the number of devices is fixed when JAX starts."""
+    program = "from tests.evaluate import test_device as t; print(t.three().tolist())"
+    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=os.environ | flags, capture_output=True, text=True, check=False,
+        cwd=Path(__file__).parents[2],
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_allclose(json.loads(done.stdout), three(), rtol=1e-5)
+
+
+def three() -> np.ndarray:
+    _, params, stats = policies(POINT)
+    return on_device(POINT, params, stats, 6)
 
 
 def test_sampled_episodes_have_the_means_of_the_cpu() -> None:
@@ -99,6 +121,14 @@ def test_sampled_and_mean_actions_run_in_one_program() -> None:
     mixed = on_device(POINT, params, stats, 8, deterministic=[False, True, False])
     for i, flag in enumerate([False, True, False]):
         np.testing.assert_array_equal(mixed[i], on_device(POINT, params, stats, 8, deterministic=flag)[i])
+
+
+def test_episodes_that_the_seeds_cannot_share_are_refused() -> None:
+    _, params, stats = policies(POINT)
+    with pytest.raises(UsageError, match="episodes is 7; it must be a multiple of the 2 seed"):
+        on_device(POINT, params, stats, 7, seeds=(0, 1))
+    with pytest.raises(UsageError, match="it must be cpu for CartPole-v1"):
+        on_device("CartPole-v1", params, stats, 8)
 
 
 def test_starts_are_those_of_no_training_run() -> None:

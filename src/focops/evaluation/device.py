@@ -15,12 +15,14 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, UInt32
 
 from focops import envs
+from focops.config import require_mjx
 from focops.core import normalize, policy
 from focops.core.networks import Network
 from focops.core.policy import PolicyParams
 from focops.core.spec import Constraint
 from focops.envs.mjx import Impl, MjxTask
 from focops.envs.tasks import SELF_CONTACTS
+from focops.errors import UsageError
 from focops.evaluation.protocol import UNSEEN
 from focops.training.device.devices import Devices
 
@@ -86,8 +88,11 @@ def run_episodes(
     self_contacts: int = SELF_CONTACTS,
 ) -> Episodes:
     """`device_episodes`, with what went wrong in them."""
+    require_mjx(task_name)
+    if episodes < 1 or episodes % len(seeds):
+        raise UsageError(f"episodes is {episodes}; it must be a multiple of the {len(seeds)} seed(s), and ≥ 1")
     task = envs.find(task_name)
-    assert task is not None, f"{task_name} is not a task of ours"
+    assert task is not None
     constraints = task.constraints if constraints is None else constraints
     runs = stats.count.shape[0]
     rounds = -(-episodes // max(1, AT_ONCE // runs))
