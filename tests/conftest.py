@@ -19,7 +19,7 @@ from jaxtyping import install_import_hook
 
 # before anything imports focops
 CHECKED = ["core", "algorithms", "tabular", "training", "envs.tasks", "envs.simulator"]
-CHECKED += ["envs.mjx", "envs.mjx_model", "envs.mjx_warp", "envs.mujoco_batch", "envs.stagger"]
+CHECKED += ["evaluation.device", "envs.mjx", "envs.mjx_model", "envs.mjx_warp", "envs.mujoco_batch", "envs.stagger"]
 install_import_hook([f"focops.{name}" for name in CHECKED], "beartype.beartype")
 
 

@@ -14,7 +14,7 @@ from focops.errors import UsageError
 
 if TYPE_CHECKING:
     from focops.api import Run, resume, train
-    from focops.evaluation import Evaluation, evaluate
+    from focops.evaluation import Evaluation, evaluate, evaluate_all
     from focops.runs.policy import Policy, load
     from focops.runs.sinks import Sink
 
@@ -27,6 +27,7 @@ __all__ = [
     "Spec",
     "UsageError",
     "evaluate",
+    "evaluate_all",
     "load",
     "resume",
     "train",
@@ -38,6 +39,7 @@ _HOMES = {
     "Run": "focops.api",
     "Sink": "focops.runs.sinks",
     "evaluate": "focops.evaluation",
+    "evaluate_all": "focops.evaluation",
     "load": "focops.runs.policy",
     "resume": "focops.api",
     "train": "focops.api",

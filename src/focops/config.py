@@ -137,14 +137,7 @@ def validate(config: TrainConfig) -> None:
         "Such a run can only stop at its checkpoints",
     )  # fmt: skip
     if config.backend == "mjx":
-        require(
-            tasks.find(config.task) is not None, "--backend", "mjx", f"cpu for {config.task}",
-            "On an accelerator run the tasks that `focops tasks` lists",
-        )  # fmt: skip
-        require(
-            all(importlib.util.find_spec(name) for name in ("mujoco.mjx", "mujoco")), "--backend", "mjx", "cpu here",
-            "MJX is not installed: pip install 'focops[gpu]'",
-        )  # fmt: skip
+        require_mjx(config.task)
     batch, envs = config.batch_size, config.num_envs
     hidden = getattr(config.algo, "hidden", ())
     _validate_algo(config.algo, require)
@@ -170,6 +163,16 @@ def validate(config: TrainConfig) -> None:
         require(0 <= limit < math.inf, "--cost-limit", limit, "a finite number ≥ 0, one for each cost")
     for discount in config.cost_discount or ():
         require(0 < discount <= 1, "--cost-discount", discount, "in (0, 1], one for each cost")
+
+
+def require_mjx(task: str) -> None:
+    """Refuse a task that MJX cannot run here."""
+    if tasks.find(task) is None:
+        raise UsageError(
+            f"--backend is mjx; it must be cpu for {task}. On an accelerator run the tasks that `focops tasks` lists"
+        )
+    if not all(importlib.util.find_spec(name) for name in ("mujoco.mjx", "mujoco")):
+        raise UsageError("--backend is mjx; it must be cpu here. MJX is not installed: pip install 'focops[gpu]'")
 
 
 def _validate_algo(algo: Any, require: Any) -> None:

@@ -14,6 +14,8 @@ from focops import api as runs
 from focops import cli, evaluation
 from focops.core.spec import Constraint
 from focops.errors import UsageError
+from focops.evaluation import host
+from focops.evaluation import judge as judging
 from tests.resume.tiny import OURS, tiny
 
 
@@ -139,7 +141,7 @@ def test_endless_episodes_are_cut_and_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = runs.run(tiny("tests.resume.worlds:EndlessDrift-v0", tmp_path / "run", iterations=1)).path
-    monkeypatch.setattr(evaluation, "MAX_STEPS", 30)
+    monkeypatch.setattr(host, "MAX_STEPS", 30)
     assert cli.main(["evaluate", str(run), "--episodes", "6"]) == 0
     assert "6 episode(s) were cut" in capsys.readouterr().out
     assert json.loads((run / "evaluation.json").read_text())["episode_length"]["mean"] == 30
@@ -151,7 +153,7 @@ def test_endless_episodes_are_cut_and_said(
 def test_a_verdict_is_given_only_when_the_bound_is_on_one_side(mean: float, verdict: str) -> None:
     values = mean + np.random.default_rng(0).normal(0, 1, 100)
     values += mean - values.mean()
-    result = evaluation._judge(Constraint("c", 1.0), values, values, 0.95)
+    result = judging.judge(Constraint("c", 1.0), values, values, 0.95)
     # Student's bound of a normal sample is what any other should come near to
     student = stats.t.ppf(0.95, 99) * values.std(ddof=1) / 10
     assert result.lower_bound == pytest.approx(mean - student, abs=0.02)
@@ -163,11 +165,11 @@ def test_a_verdict_is_given_only_when_the_bound_is_on_one_side(mean: float, verd
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Intervals, which no verdict depends on, from fewer resamples."""
-    monkeypatch.setattr(evaluation, "RESAMPLES", 99)
+    monkeypatch.setattr(judging, "RESAMPLES", 99)
 
 
 def judge(values: np.ndarray, limit: float) -> evaluation.ConstraintResult:
-    return evaluation._judge(Constraint("c", limit), values, values, 0.95)
+    return judging.judge(Constraint("c", limit), values, values, 0.95)
 
 
 @pytest.mark.usefixtures("quick")

@@ -22,7 +22,8 @@ focops: constrained reinforcement learning that keeps its costs within their lim
 
   focops train [TASK]      train a policy; HalfCheetahSpeed if no task is named
   focops resume RUN        go on with a run from its last checkpoint
-  focops evaluate RUN      run its policy on unseen episodes: intervals, verdicts
+  focops evaluate RUN      run its policy on unseen episodes: intervals, verdicts;
+                           of a grid: all its runs
   focops solve FILE        the exact optimum of a small problem in JSON
   focops tasks             the tasks that come with focops
   focops algos             the algorithms
@@ -131,27 +132,34 @@ def resume(words: list[str]) -> int:
 
 
 def evaluate(words: list[str]) -> int:
-    """`focops evaluate`: a policy on unseen episodes, as a table and as JSON."""
+    """`focops evaluate`: policies on unseen episodes, as a table and as JSON."""
     from focops.cli import arguments, grid
 
     options = arguments.parse_evaluate(words)
     from rich.console import Console
 
     from focops import evaluation
-    from focops.cli.evaluation_table import evaluation_table
+    from focops.cli import evaluation_table
+    from focops.runs.directory import RunDirectory
 
     how: dict[str, Any] = {"episodes": options.episodes, "seeds": grid.seeds(options.seeds)}
     if options.protocol is not None:
         how = evaluation.PROTOCOLS[options.protocol]
-    result = evaluation.evaluate(
-        options.run, deterministic=options.deterministic, confidence=options.confidence, threads=options.threads, **how
-    )
-    file = options.json or options.run / "evaluation.json"
+    how |= {name: getattr(options, name) for name in ("deterministic", "confidence", "threads", "backend")}
+    first, *others = options.runs
+    file = options.json or (None if others else first / "evaluation.json")
+    if others or not RunDirectory(first).config_file.is_file():
+        results = evaluation.evaluate_all(options.runs, **how)
+        save, table = lambda to: evaluation.save_all(results, to), evaluation_table.many(results)
+    else:
+        result = evaluation.evaluate(first, **how)
+        save, table = result.save, evaluation_table.one(result)
     try:  # one may succeed where the other cannot be written
-        result.save(file)
+        if file is not None:
+            save(file)
     finally:
-        Console(highlight=False).print(evaluation_table(result))
-    print(f"\nwritten to {file}")
+        Console(highlight=False, width=None if sys.stdout.isatty() else 120).print(table)
+    print(f"\nwritten to {file}" if file else "\nnot written to a file; --json FILE does that")
     return 0
 
 

@@ -12,7 +12,7 @@ import tyro
 
 from focops import envs
 from focops.cli import grid
-from focops.config import DEFAULT_TASK, TrainConfig, default_config, validate
+from focops.config import DEFAULT_TASK, Backend, TrainConfig, default_config, validate
 from focops.core.config import field_types
 from focops.errors import UsageError
 from focops.runs.directory import RunDirectory, named
@@ -87,10 +87,10 @@ class ResumeOptions:
 
 @dataclass(frozen=True)
 class EvaluateOptions:
-    """Run a trained policy on episodes that training never saw: means with intervals, a verdict on each constraint."""
+    """Run trained policies on episodes that training never saw: means with intervals, a verdict on each constraint."""
 
-    run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
-    """The directory that `focops train` made."""
+    runs: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN [RUN ...]")]
+    """The directory that `focops train` made, of a run or of a grid (all its runs are evaluated), or several."""
     episodes: Count = 100
     """Episodes in all, shared out evenly among the seeds."""
     seeds: str = "0"
@@ -101,10 +101,13 @@ class EvaluateOptions:
     """paper: the paper's generalisation test, 10 episodes on each of 10 seeds; overrides --episodes and --seeds."""
     confidence: float = 0.95
     """Confidence of the intervals, the bounds and the verdicts."""
-    json: Annotated[Path | None, _hint("FILE", "(default: RUN/evaluation.json)")] = None
-    """Where the result is written."""
+    backend: Backend = "cpu"
+    """cpu: one run after the other. mjx: our tasks on an accelerator, all runs of one task and network shape as one
+    program; the physics is float32 there."""
+    json: Annotated[Path | None, _hint("FILE", "(default: evaluation.json in the run or grid)")] = None
+    """Where the result is written: of one run an object, of a grid or several runs a list."""
     threads: int = 1
-    """Threads for the physics; results do not depend on it."""
+    """cpu: threads for the physics; results do not depend on it."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +185,10 @@ def parse_resume(words: Sequence[str]) -> ResumeOptions:
 
 
 def parse_evaluate(words: Sequence[str]) -> EvaluateOptions:
-    return tyro.cli(EvaluateOptions, args=list(words), prog="focops evaluate")
+    options = tyro.cli(EvaluateOptions, args=list(words), prog="focops evaluate")
+    if not options.runs:
+        raise UsageError("RUN is missing; give the directory of a run or of a grid, or several")
+    return options
 
 
 def check(options: Options) -> None:

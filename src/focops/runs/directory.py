@@ -259,6 +259,30 @@ def named(out: Path | str) -> Path:
     return Path(out)
 
 
+def runs_in(path: Path | str) -> list[Path]:
+    """The run at `path`, or those of the grid at `path`: in the grid's order, else by name."""
+    path = Path(path)
+    if RunDirectory(path).config_file.is_file():
+        return [path]
+    with _explained(path, "look into", "give the directory of a run or of a grid"):
+        found = {file.parent.name for file in path.glob("*/config.json")}
+    if not found:
+        raise UsageError(
+            f"{path} holds no run (no config.json in it, nor in a directory of it); give the directory that `focops"
+            " train` made, of a run or of a grid"
+        )
+    order = {name: i for i, name in enumerate(_grid_names(path))}
+    return [path / name for name in sorted(found, key=lambda name: (order.get(name, len(order)), name))]
+
+
+def _grid_names(path: Path) -> list[str]:
+    """The names of a grid's runs as it lists them; none where it has no such list."""
+    try:
+        return [str(run["name"]) for run in json.loads((path / "grid.json").read_bytes())["runs"]]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return []
+
+
 def default_path(config: TrainConfig, what: str | None = None) -> Path:
     """runs/TASK-ALGO-SEED-TIME, or `what` for SEED; with a number behind it if it is taken."""
     task = "".join(c if c.isalnum() or c in "-_." else "_" for c in config.task)

@@ -35,6 +35,7 @@ class Policy:
         stats: normalize.RunningStats,
         description: dict[str, Any],
     ):
+        self.network, self.params, self.stats = network, params, stats
         self.description = description
         self._key = jax.random.key(0)
         self._low = np.array(description["action_low"] or -np.inf, np.float32)

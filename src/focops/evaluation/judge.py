@@ -1,9 +1,4 @@
-"""Evaluating a trained policy on unseen episodes, with intervals and a verdict on each constraint.
-
-Each seed's episodes are run side by side, one per environment, each to its end. An episode counts once, however short.
-Actions are as in training: sampled unless `deterministic`, and not clipped, because the environment does that itself.
-Observations are normalised by the statistics at the end of training, which do not change.
-"""
+"""From episodes to an `Evaluation`: means with intervals, and a verdict on each constraint."""
 
 import warnings
 from collections.abc import Sequence
@@ -11,29 +6,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
 from focops import confidence as bounds
-from focops import envs
-from focops.core.networks import Network
 from focops.core.spec import Constraint
-from focops.core.types import VectorEnv
 from focops.errors import UsageError
-from focops.runs.directory import RunDirectory
 from focops.runs.files import write_json
-from focops.runs.policy import Policy, load
-from focops.training.host import configure_jax
 
-UNSEEN = 0x6576616C << 32
-"""Added to a seed, so that resets draw from streams that no training run uses: seeds and numbers of environments are
-smaller there."""
-PROTOCOLS: dict[str, dict[str, Any]] = {"paper": {"episodes": 100, "seeds": tuple(range(10))}}
-"""paper: generalisation to 10 unseen seeds, 10 episodes each."""
-AT_ONCE = 128
-"""Episodes of our tasks that are run side by side."""
-MAX_STEPS = 10_000
-"""Steps after which an episode is cut in an environment without a time limit."""
 RESAMPLES = 9999
 BOUNDS = {
     "student": "Student's t, corrected for skewness",
@@ -89,6 +68,10 @@ class Evaluation:
     run: str
     iteration: int
     """Iteration of training at which the policy was saved."""
+    backend: str
+    """cpu or mjx: where the episodes were run."""
+    physics: str | None
+    """Precision of the physics: float64 on the CPU, float32 on mjx; None: an environment that is not ours."""
     episodes: int
     seeds: tuple[int, ...]
     deterministic: bool
@@ -104,98 +87,23 @@ class Evaluation:
     constraints: dict[str, ConstraintResult]
 
     def save(self, path: Path) -> None:
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_json(path, asdict(self))
-        except OSError as error:
-            raise UsageError(f"could not write {path}: {error.strerror}; name another file with --json") from error
+        _write(path, asdict(self))
 
 
-def evaluate(
-    run: Path | str,
-    *,
-    episodes: int = 100,
-    seeds: Sequence[int] = (0,),
-    deterministic: bool = False,
-    confidence: float = 0.95,
-    threads: int = 1,
-    network: Network | None = None,
-) -> Evaluation:
-    """Evaluate a run's policy on `episodes` episodes, shared out evenly among `seeds`. Nothing of the run is changed.
+def save_all(results: Sequence[Evaluation], path: Path) -> None:
+    """Write a list of evaluations as JSON."""
+    _write(path, [asdict(result) for result in results])
 
-    focops.evaluate("cheetah", episodes=100, seeds=range(10)) is the paper's generalisation protocol. `network` is
-    needed only if the run used one of your own.
-    """
-    seeds = tuple(int(seed) for seed in seeds)
-    _check(episodes, seeds, confidence)
-    configure_jax()
-    config = RunDirectory.open(Path(run), lock=False).config_with(network)
-    policy = load(run, network)
-    each = episodes // len(seeds)
-    at_once = AT_ONCE if envs.find(config.task) else config.num_envs
-    env = envs.make(
-        config.task, min(each, at_once), limits=config.cost_limit, discounts=config.cost_discount,
-        threads=threads, stagger=False, timeout=config.env_timeout,
-    )  # fmt: skip
+
+def _write(path: Path, value: Any) -> None:
     try:
-        ran = [_run(policy, env, seed, each, deterministic) for seed in seeds]
-    finally:
-        env.close()
-    rows = np.concatenate([rows for rows, _, _ in ran])
-    constraints, m = env.spec.constraints, len(env.spec.constraints)
-    return Evaluation(
-        task=config.task,
-        run=str(run),
-        iteration=policy.description["iteration"],
-        episodes=len(rows),
-        seeds=seeds,
-        deterministic=deterministic,
-        confidence=confidence,
-        cut=sum(cut for _, cut, _ in ran),
-        diverged=sum(diverged for _, _, diverged in ran),
-        unseen_share=bounds.unseen_share(len(rows), confidence),
-        reward=_estimate(rows[:, 1], confidence),
-        episode_length=_estimate(rows[:, 0], confidence),
-        constraints={
-            c.name: _judge(c, rows[:, 2 + i], rows[:, 2 + m + i], confidence) for i, c in enumerate(constraints)
-        },
-    )
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, value)
+    except OSError as error:
+        raise UsageError(f"could not write {path}: {error.strerror}; name another file with --json") from error
 
 
-def _check(episodes: int, seeds: Sequence[int], confidence: float) -> None:
-    if not seeds or min(seeds) < 0 or max(seeds) >= 2**32 or len(set(seeds)) < len(seeds):
-        raise UsageError(f"--seeds is {list(seeds)}; give different whole numbers from 0 to 2³² − 1, as 0..9 or 1,2,5")
-    if episodes < 2 or episodes % len(seeds):
-        raise UsageError(f"--episodes is {episodes}; it must be ≥ 2 and a multiple of the {len(seeds)} seed(s)")
-    if not 0.5 < confidence < 1:
-        raise UsageError(f"--confidence is {confidence}; it must be in (0.5, 1)")
-
-
-def _run(policy: Policy, env: VectorEnv, seed: int, episodes: int, deterministic: bool) -> tuple[np.ndarray, int, int]:
-    """(length, reward, m discounted costs, m undiscounted costs) of each episode; how many were cut, and diverged."""
-    key, rounds, cut = jax.random.key(seed), [], 0
-    discounts = np.array([c.discount for c in env.spec.constraints])
-    env.reset(UNSEEN + seed)
-    while env.num_envs * len(rounds) < episodes:
-        if rounds:
-            env.restart()
-        total = np.zeros((env.num_envs, 2 + 2 * len(discounts)))
-        running = np.ones(env.num_envs, bool)
-        key, round_key = jax.random.split(key)
-        for t in range(MAX_STEPS):
-            step = env.step(policy.act(jax.random.fold_in(round_key, t), env.obs, deterministic))
-            paid = [np.ones((env.num_envs, 1)), step.reward[:, None], discounts**t * step.cost, step.cost]
-            total += np.where(running[:, None], np.concatenate(paid, 1), 0.0)
-            running &= ~(step.terminated | step.truncated)
-            if not running.any():
-                break
-        left = episodes - env.num_envs * len(rounds)
-        cut += int(running[:left].sum())
-        rounds.append(total[:left])
-    return np.concatenate(rounds), cut, env.diverged
-
-
-def _judge(constraint: Constraint, discounted: np.ndarray, plain: np.ndarray, confidence: float) -> ConstraintResult:
+def judge(constraint: Constraint, discounted: np.ndarray, plain: np.ndarray, confidence: float) -> ConstraintResult:
     limit, upward = constraint.limit, bounds.sample(discounted)
     # a lower bound is the negative of an upper bound of the negative costs: the same code for either side of the limit
     sign, side = (1, upward) if upward.mean <= limit else (-1, bounds.sample(-discounted))
@@ -213,8 +121,8 @@ def _judge(constraint: Constraint, discounted: np.ndarray, plain: np.ndarray, co
     return ConstraintResult(
         limit=limit,
         discount=constraint.discount,
-        discounted_cost=_estimate(discounted, confidence),
-        undiscounted_cost=_estimate(plain, confidence),
+        discounted_cost=estimate(discounted, confidence),
+        undiscounted_cost=estimate(plain, confidence),
         share_above_limit=float(np.mean(discounted > limit)),
         lower_bound=float(lower) if np.isfinite(lower) else None,
         upper_bound=float(upper) if np.isfinite(upper) else None,
@@ -233,7 +141,7 @@ def _which(side: bounds.Sample, verdict: str, confidence: float) -> str:
     return "rare" if bounds.dominated(side) else "student"
 
 
-def _estimate(values: np.ndarray, confidence: float) -> Estimate:
+def estimate(values: np.ndarray, confidence: float) -> Estimate:
     low, high = _interval(values, confidence, "two-sided")
     return Estimate(float(np.mean(values)), low, high, float(np.std(values, ddof=1)))
 

@@ -1,0 +1,190 @@
+"""Evaluating runs: `evaluate` for one, `evaluate_all` for many."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from focops import confidence as bounds
+from focops import envs
+from focops.config import Backend, TrainConfig, require_mjx
+from focops.core.networks import Network
+from focops.core.spec import Constraint
+from focops.errors import UsageError
+from focops.evaluation import host
+from focops.evaluation.judge import Evaluation, estimate, judge
+from focops.evaluation.protocol import Protocol
+from focops.runs.directory import RunDirectory, runs_in
+from focops.runs.policy import Policy, load
+from focops.training.host import configure_jax
+
+log = logging.getLogger(__name__)
+
+
+class Trained(NamedTuple):
+    """A run that has a policy."""
+
+    path: Path | str
+    config: TrainConfig
+    policy: Policy
+
+
+def evaluate(
+    run: Path | str,
+    *,
+    episodes: int = 100,
+    seeds: Sequence[int] = (0,),
+    deterministic: bool = False,
+    confidence: float = 0.95,
+    threads: int = 1,
+    network: Network | None = None,
+    backend: Backend = "cpu",
+) -> Evaluation:
+    """Evaluate a run's policy on `episodes` episodes, shared out evenly among `seeds`. Nothing of the run is changed.
+
+    focops.evaluate("cheetah", episodes=100, seeds=range(10)) is the paper's generalisation protocol. `network` is
+    needed only if the run used one of your own.
+    """
+    protocol = Protocol(episodes, tuple(map(int, seeds)), deterministic, confidence)
+    return _evaluate([run], protocol, backend, threads, network)[0]
+
+
+def evaluate_all(
+    runs: Path | str | Sequence[Path | str],
+    *,
+    episodes: int = 100,
+    seeds: Sequence[int] = (0,),
+    deterministic: bool = False,
+    confidence: float = 0.95,
+    threads: int = 1,
+    network: Network | None = None,
+    backend: Backend = "cpu",
+) -> list[Evaluation]:
+    """Evaluate many runs, each as `evaluate` does: those of a grid, or of several paths (of runs or grids).
+
+    focops.evaluate_all("runs/grid", episodes=1000, backend="mjx") evaluates all of them on the accelerator, as one
+    program for each task and network shape; the physics is float32 there.
+    """
+    protocol = Protocol(episodes, tuple(map(int, seeds)), deterministic, confidence)
+    paths = [runs] if isinstance(runs, Path | str) else list(runs)
+    found = {run.resolve(): run for path in paths for run in runs_in(path)}  # each once, also if named twice
+    return _evaluate(list(found.values()), protocol, backend, threads, network)
+
+
+def _evaluate(
+    paths: Sequence[Path | str], protocol: Protocol, backend: Backend, threads: int, network: Network | None
+) -> list[Evaluation]:
+    protocol.check()
+    configure_jax()
+    runs = _trained(paths, network)
+    if backend == "cpu":
+        return [_on_host(run, protocol, threads) for run in runs]
+    for run in runs:
+        require_mjx(run.config.task)
+    if jax.default_backend() == "cpu":
+        log.warning("--backend mjx: JAX sees no accelerator here: slow; --backend cpu is made for this")
+    programs: dict[Any, list[int]] = {}
+    for i, run in enumerate(runs):
+        programs.setdefault(_program_of(run), []).append(i)
+    found: dict[int, Evaluation] = {}
+    for group in programs.values():
+        found |= zip(group, _on_device([runs[i] for i in group], protocol), strict=True)
+    return [found[i] for i in range(len(runs))]
+
+
+def _trained(paths: Sequence[Path | str], network: Network | None) -> list[Trained]:
+    """The runs' configs and policies; every run must have one."""
+    if not paths:
+        raise UsageError("no run is given; give the directory of a run or of a grid, or several")
+    directories = [RunDirectory.open(Path(path), lock=False) for path in paths]
+    early = [str(directory.path) for directory in directories if not directory.policy.is_dir()]
+    if early:
+        named = ", ".join(early[:3]) + ", …" * (len(early) > 3)
+        raise UsageError(
+            f"{len(early)} of {len(paths)} run(s) have no policy yet ({named});"
+            " it is written with the first checkpoint: let training go on (`focops resume`), or name only the others"
+        )
+    configs = [directory.config_with(network) for directory in directories]
+    return [Trained(path, config, load(path, network)) for path, config in zip(paths, configs, strict=True)]
+
+
+def _on_host(run: Trained, protocol: Protocol, threads: int) -> Evaluation:
+    config, each = run.config, protocol.episodes // len(protocol.seeds)
+    at_once = host.AT_ONCE if envs.find(config.task) else config.num_envs
+    env = envs.make(
+        config.task, min(each, at_once), limits=config.cost_limit, discounts=config.cost_discount,
+        threads=threads, stagger=False, timeout=config.env_timeout,
+    )  # fmt: skip
+    try:
+        ran = [host.run_episodes(run.policy, env, seed, each, protocol.deterministic) for seed in protocol.seeds]
+    finally:
+        env.close()
+    rows = np.concatenate([rows for rows, _, _ in ran])
+    cut, diverged = (sum(counts) for counts in list(zip(*ran, strict=True))[1:])
+    return _judged(run, protocol, "cpu", env.spec.constraints, rows, cut, diverged)
+
+
+def _on_device(runs: Sequence[Trained], protocol: Protocol) -> list[Evaluation]:
+    """Runs that `_program_of` says can share a program."""
+    from focops.evaluation.device import run_episodes
+
+    config, network = runs[0].config, runs[0].policy.network
+    constraints = [_constraints(run.config) for run in runs]
+    params, stats = jax.tree.map(
+        lambda *x: np.stack(x), *[jax.device_get((run.policy.params, run.policy.stats)) for run in runs]
+    )
+    ran = run_episodes(
+        config.task, constraints[0], network, params, stats, protocol.seeds, protocol.episodes,
+        protocol.deterministic, self_contacts=config.self_contacts,
+    )  # fmt: skip
+    each = zip(runs, constraints, ran.rows, ran.diverged.sum(1), strict=True)
+    return [_judged(run, protocol, "mjx", own, rows, 0, int(diverged)) for run, own, rows, diverged in each]
+
+
+def _program_of(run: Trained) -> Any:
+    """What is constant in a program of many policies, and the discounts, which they share; limits may differ."""
+    leaves, structure = jax.tree.flatten((run.policy.params, run.policy.stats))
+    discounts = tuple(c.discount for c in _constraints(run.config))
+    shapes = structure, tuple(map(np.shape, leaves))
+    return run.config.task, run.policy.network, shapes, run.config.self_contacts, discounts
+
+
+def _constraints(config: TrainConfig) -> tuple[Constraint, ...]:
+    task = envs.find(config.task)
+    assert task is not None  # `require_mjx` has checked it
+    return envs.constraints(task, config.cost_limit, config.cost_discount)
+
+
+def _judged(
+    run: Trained,
+    protocol: Protocol,
+    backend: Backend,
+    constraints: Sequence[Constraint],
+    rows: np.ndarray,
+    cut: int,
+    diverged: int,
+) -> Evaluation:
+    m, confidence = len(constraints), protocol.confidence
+    ours = envs.find(run.config.task) is not None
+    return Evaluation(
+        task=run.config.task,
+        run=str(run.path),
+        iteration=run.policy.description["iteration"],
+        backend=backend,
+        physics="float32" if backend == "mjx" else "float64" if ours else None,
+        episodes=len(rows),
+        seeds=protocol.seeds,
+        deterministic=protocol.deterministic,
+        confidence=confidence,
+        cut=cut,
+        diverged=diverged,
+        unseen_share=bounds.unseen_share(len(rows), confidence),
+        reward=estimate(rows[:, 1], confidence),
+        episode_length=estimate(rows[:, 0], confidence),
+        constraints={
+            c.name: judge(c, rows[:, 2 + i], rows[:, 2 + m + i], confidence) for i, c in enumerate(constraints)
+        },
+    )
