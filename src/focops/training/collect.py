@@ -1,5 +1,6 @@
 """Collecting on the host: T steps of E environments under one policy, and statistics of the episodes."""
 
+import functools
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +19,7 @@ RECENT = 100
 """Number of latest episodes that the reported means are over, as in the paper."""
 
 
+@functools.cache  # as `host.learn`
 def actor(network: Network) -> Callable[..., Any]:
     """A jitted (params, stats, obs, noise) -> (stats, normalised obs, action); statistics take in every observation
     the moment it is seen, as in the authors' program."""
@@ -33,6 +35,9 @@ def actor(network: Network) -> Callable[..., Any]:
     return act
 
 
+_noise = jax.jit(policy.noise, static_argnames=("spec", "shape"))
+
+
 class Collector:
     """Collects batches into buffers that it reuses."""
 
@@ -42,7 +47,7 @@ class Collector:
         self.fresh_episodes = fresh_episodes
         self.episodes = EpisodeStatistics(spec, num)
         self._act = actor(network)
-        self._noise = jax.jit(lambda key: policy.noise(key, spec, (steps, num)))
+        self._noise = functools.partial(_noise, spec=spec, shape=(steps, num))
         shape = (steps, num)
         self.collected = 0
         """Steps of `batch` that belong to the batch being collected, or collected last."""

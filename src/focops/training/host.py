@@ -1,6 +1,7 @@
 """A run in memory: environments, learner and counters, one iteration at a time."""
 
 import dataclasses
+import functools
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -194,6 +195,7 @@ def with_constraints(algo: Any, constraints: Sequence[Constraint]) -> Any:
     )
 
 
+@functools.cache  # one function per algorithm, so that the trainers of a process share what JAX compiles of it
 def learn(algorithm: ModuleType) -> Callable[..., Any]:
     """(key, state, rollout with raw `next_obs`, config) -> (new state, Info, whether all is finite)."""
 
