@@ -16,8 +16,6 @@ from focops.training.collect import EpisodeStatistics, normalised
 from focops.training.host import Trainer, key_of
 from tests.resume.tiny import tiny
 
-pytestmark = pytest.mark.usefixtures("quick_compiling")
-
 
 def small(task: str = "HopperSpeed-v0", **changes) -> Trainer:
     return Trainer(tiny(task, iterations=50, **changes))
