@@ -21,6 +21,5 @@ if "xla_cpu_use_fusion_emitters" not in os.environ.get("XLA_FLAGS", ""):
 from jaxtyping import install_import_hook
 
 # before anything imports focops
-CHECKED = ["core", "algorithms", "tabular", "training", "envs.tasks", "envs.simulator"]
-CHECKED += ["envs.mjx", "envs.mjx_model", "envs.mjx_warp", "envs.mujoco_batch", "envs.stagger"]
+CHECKED = ["core", "algorithms", "tabular", "training", "envs"]
 install_import_hook([f"focops.{name}" for name in CHECKED], "beartype.beartype")
