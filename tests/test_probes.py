@@ -12,8 +12,6 @@ from focops.core import critics, normalize, policy
 from focops.training import episodes
 from focops.training.host import Trainer
 
-pytestmark = pytest.mark.usefixtures("quick_compiling")
-
 
 def trained(name: str, limits: tuple[float, ...], iterations: int, discount: float = 0.9, **algo) -> Trainer:
     config = default_config(f"tests.probes:{name}-v0")

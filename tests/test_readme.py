@@ -11,8 +11,6 @@ from focops import cli
 from focops.cli import arguments, grid
 from focops.config import TrainConfig
 
-pytestmark = pytest.mark.usefixtures("quick_compiling")
-
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 

@@ -7,9 +7,6 @@ from focops.core import normalize
 from focops.core.spec import Constraint, Spec
 from focops.core.types import Rollout
 
-QUICK = {"xla_backend_optimization_level": 0}
-"""Compiler options: compile in half the time; what runs is small."""
-
 
 def spec(discrete: bool, m: int = 2, obs_size: int = 5) -> Spec:
     names = [Constraint(f"c{i}", 1.0 + i) for i in range(m)]

@@ -15,9 +15,7 @@ from focops.core import multipliers, normalize, policy, surrogates
 from focops.core.base import network
 from focops.runs.config_json import config_from_json, config_to_json
 from focops.training.host import Trainer
-from tests.algorithms.cases import QUICK, START, STATS, rollout, spec
-
-pytestmark = pytest.mark.usefixtures("quick_compiling")
+from tests.algorithms.cases import START, STATS, rollout, spec
 
 
 def small(name: str, **changes):
@@ -41,8 +39,8 @@ def test_vmapped_updates_equal_a_loop(name):
     keys = jax.random.split(jax.random.key(0), 3)
     states = begin = [init(keys[i], spec(False), configs[i]) for i in runs]
     batches = [rollout(False, seed=i) for i in runs]
-    one = jax.jit(module.update, compiler_options=QUICK)
-    many = jax.jit(jax.vmap(module.update), compiler_options=QUICK)
+    one = jax.jit(module.update)
+    many = jax.jit(jax.vmap(module.update))
 
     together = stack(states)
     for _ in range(2):

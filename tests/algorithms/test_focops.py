@@ -13,13 +13,12 @@ from focops.core import policy
 from focops.core.distributions import Categorical
 from focops.core.estimate import Batch, estimate
 from focops.core.networks import MLP
-from tests.algorithms.cases import QUICK, START, STATS, rollout, spec
+from tests.algorithms.cases import START, STATS, rollout, spec
 
-pytestmark = pytest.mark.usefixtures("quick_compiling")
 CONFIG = focops.Config(hidden=(8, 8), limits=(1.0, 2.0), cost_discounts=(0.99, 0.9), minibatch_size=32, epochs=30)
 INIT = jax.jit(focops.init, static_argnums=1)
-UPDATE = jax.jit(focops.update, compiler_options=QUICK)
-ESTIMATE = jax.jit(estimate, compiler_options=QUICK)
+UPDATE = jax.jit(focops.update)
+ESTIMATE = jax.jit(estimate)
 
 
 def samples(discrete: bool, n: int = 40, seed: int = 0):

@@ -21,8 +21,6 @@ from focops.runs.directory import RunDirectory
 from focops.training.device import DeviceTrainer
 from tests.resume.tiny import metrics, results
 
-pytestmark = pytest.mark.usefixtures("quick_compiling")
-
 TINY = "--batch-size 64 --num-envs 4 --algo.hidden 8 --algo.epochs 2 --algo.minibatch-size 32"
 SEEDS = ("seed=0", "seed=1", "seed=2")
 
@@ -139,7 +137,7 @@ def test_a_signal_stops_with_checkpoints_and_resuming_ends_in_the_same_bytes(tmp
     base, whole, long = tmp_path / "grid", tmp_path / "whole", {"iterations": 400, "every": 20}
     process = subprocess.Popen(
         [sys.executable, "-m", "focops.cli", *words(base, **long)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        text=True, env=os.environ | {"JAX_PLATFORMS": "cpu", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"},
+        text=True, env=os.environ | {"JAX_PLATFORMS": "cpu"},
     )  # fmt: skip
     while process.poll() is None and not (base / SEEDS[2] / "policy").exists():
         time.sleep(0.01)

@@ -1,7 +1,6 @@
 """The estimator of J_C on processes whose J_C is known by backward recursion."""
 
 import dataclasses
-import functools
 
 import jax
 import jax.numpy as jnp
@@ -26,33 +25,35 @@ def critics(process: Process, discount: float) -> dict[str, np.ndarray]:
     return {"right": right, "blind": 0 * right, "wrong": 0.7 * right - 0.2 * process.cost_return(discount)}
 
 
-@functools.partial(jax.jit, static_argnames="grouped")
-def step(state: cost_return.State, batch: Rollout, table, discount, grouped: bool = False):
-    """One estimate for every row of `table` (V_C of each state) and its discount; with an axis of groups in front."""
+def one(state: cost_return.State, batch: Rollout, table, discount):
+    """One estimate for every row of `table` (V_C of each state) and its discount."""
+    state = cost_return.remember_starts(state, batch)
+    at = lambda obs: table[:, obs[..., 0].astype(jnp.int32)]
+    cost = jnp.broadcast_to(batch.cost, (*batch.cost.shape[:2], len(discount)))
+    batch = batch._replace(cost=cost)
+    return cost_return.estimate(state, batch, at(batch.obs), at(batch.next_obs), at(state.starts), discount)
 
-    def one(state, batch):
-        state = cost_return.remember_starts(state, batch)
-        at = lambda obs: table[:, obs[..., 0].astype(jnp.int32)]
-        cost = jnp.broadcast_to(batch.cost, (*batch.cost.shape[:2], len(discount)))
-        batch = batch._replace(cost=cost)
-        return cost_return.estimate(state, batch, at(batch.obs), at(batch.next_obs), at(state.starts), discount)
 
-    if not grouped:
-        return one(state, batch)
-    return jax.vmap(one)(state, batch)
+step = jax.jit(one)
+# optimised, unlike the session's other programs: these run for seconds
+OPTIMISED = {"xla_backend_optimization_level": 3, "xla_llvm_disable_expensive_passes": False}
+grouped_step = jax.jit(jax.vmap(one, (0, 0, None, None)), compiler_options=OPTIMISED)
+STATES = 2048
+"""Columns of a table, whatever the process: those that see as many environments share a program."""
 
 
 def estimates(process: Process, envs: int, steps: int, batches: int, after: int, time_limit: int | None, **kwargs):
     """J_C / truth − 1 of `batches` batches `after` so many, [batches, groups, gammas × critics]."""
     rows = [(gamma, table) for gamma in GAMMAS for table in critics(process, gamma).values()]
     discount = np.array([gamma for gamma, _ in rows], np.float32)
-    table = jnp.asarray(np.stack([table for _, table in rows]), jnp.float32)
+    table = np.stack([table for _, table in rows]).astype(np.float32)
+    table = jnp.asarray(np.pad(table, ((0, 0), (0, max(0, STATES - table.shape[1])))))
     state = cost_return.init(len(rows), 1, time_limit)
     state = jax.tree.map(lambda x: jnp.broadcast_to(x, (GROUPS, *x.shape)), state)
     sampler = Sampler(process, envs, seed=envs + steps, groups=GROUPS, **kwargs)
     found = []
     for _ in range(after + batches):
-        state, j_c = step(state, sampler.batch(steps), table, discount, grouped=True)
+        state, j_c = grouped_step(state, sampler.batch(steps), table, discount)
         found.append(np.asarray(j_c))
     truth = np.repeat([process.cost_return(gamma) for gamma in GAMMAS], len(CRITICS))
     return (np.array(found[after:]) / truth - 1).reshape(batches, GROUPS, len(GAMMAS), len(CRITICS))

@@ -5,12 +5,10 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 from focops.core import base, critics
 from tests.algorithms.cases import spec
 
-pytestmark = pytest.mark.usefixtures("quick_compiling")
 CONFIG = base.Config(hidden=(32, 32), value_l2=0.0, value_rate=3e-3, cost_value_rate=3e-3, limits=(1.0, 2.0))
 
 

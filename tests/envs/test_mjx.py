@@ -24,8 +24,6 @@ from focops.envs.stagger import first_horizons
 from focops.envs.tasks import find
 from tests.envs.states import set_state
 
-pytestmark = pytest.mark.usefixtures("quick_compiling")
-
 N = 8
 
 

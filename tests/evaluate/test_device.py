@@ -23,10 +23,6 @@ from focops.runs.policy import Policy
 POINT, NETWORK, RUNS = "PointCircle-v0", MLP((8,)), 3
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _compiles_quickly(quick_compiling: None) -> None: ...
-
-
 def policies(task: str, runs: int = RUNS) -> tuple[list[Policy], Any, Any]:
     """Different policies with different normalisers, one by one and stacked."""
     spec = envs.make(task, 1).spec

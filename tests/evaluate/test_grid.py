@@ -21,10 +21,6 @@ NAMES = ["seed=2", "seed=10", "seed=1"]
 LIMITS = [0.0, 5.0, 1000.0]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _compiles_quickly(quick_compiling: None) -> None: ...
-
-
 @pytest.fixture(autouse=True)
 def _few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
     """Intervals, which no verdict depends on, from fewer resamples."""

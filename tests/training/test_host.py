@@ -15,8 +15,6 @@ from focops.training.iteration import normalised
 from focops.training.state import key_of
 from tests.resume.tiny import tiny
 
-pytestmark = pytest.mark.usefixtures("quick_compiling")
-
 
 def small(task: str = "HopperSpeed-v0", **changes) -> Trainer:
     return Trainer(tiny(task, iterations=50, **changes))

@@ -1,10 +1,9 @@
 """Environments: our tasks on MuJoCo, and any Gymnasium environment, behind one `VectorEnv`."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from focops.core.spec import Constraint
-from focops.envs.limits import constrain
+from focops.envs.limits import Numbers, constrain
 from focops.envs.tasks import TASKS, Task, find
 from focops.errors import UsageError
 
@@ -18,8 +17,8 @@ def make(
     name: str,
     num_envs: int,
     *,
-    limits: Sequence[float] | None = None,
-    discounts: Sequence[float] | None = None,
+    limits: Numbers | None = None,
+    discounts: Numbers | None = None,
     threads: int = 1,
     stagger: bool = True,
     timeout: float = 0.0,
@@ -50,9 +49,7 @@ def make(
     return MujocoBatch(task, num_envs, constraints(task, limits, discounts), threads=threads, stagger=stagger)
 
 
-def constraints(
-    task: Task, limits: Sequence[float] | None, discounts: Sequence[float] | None
-) -> tuple[Constraint, ...]:
+def constraints(task: Task, limits: Numbers | None, discounts: Numbers | None) -> tuple[Constraint, ...]:
     """Our task's constraints, with other limits and discounts where they are given."""
     own = task.constraints
     return constrain(

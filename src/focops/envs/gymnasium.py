@@ -26,7 +26,7 @@ from focops.envs.gymnasium_env import (
     open_env,
     require_in_range,
 )
-from focops.envs.limits import constrain
+from focops.envs.limits import Numbers, constrain
 from focops.envs.stagger import first_horizons
 from focops.errors import RunError, UsageError
 
@@ -48,8 +48,8 @@ class GymnasiumVector:
         self,
         env_id: str,
         num_envs: int,
-        limits: Sequence[float] | None = None,
-        discounts: Sequence[float] | None = None,
+        limits: Numbers | None = None,
+        discounts: Numbers | None = None,
         stagger: bool = True,
         timeout: float = 0.0,
     ):
@@ -132,7 +132,7 @@ class GymnasiumVector:
         ended = terminated | truncated
         if ended.any():
             self.obs, lengths = next_obs.copy(), self.age.copy()
-            self._begin(np.flatnonzero(ended))
+            self._begin(np.flatnonzero(ended).tolist())
             if own.size and lengths[own].min() < self._seen_limit:
                 self._learn_limit(own, lengths)
         return Step(reward, cost, terminated, truncated, cut, next_obs)
@@ -217,7 +217,7 @@ class GymnasiumVector:
         self._actions[self._filled] = action
         self._filled += 1
 
-    def _begin(self, ids: Sequence[int] | np.ndarray) -> None:
+    def _begin(self, ids: Sequence[int]) -> None:
         """Start the next episode of some environments, each from its own seed."""
         with self._deadline:
             for i in ids:

@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from focops.core.spec import Constraint
 from focops.errors import UsageError
 
+Numbers = Sequence[float | int]
+"""One for each cost."""
+
 
 def constrain(
     env: str,
     names: Sequence[str],
-    limits: Sequence[float],
-    discounts: Sequence[float],
+    limits: Numbers,
+    discounts: Numbers,
     time_limit: int | None,
 ) -> tuple[Constraint, ...]:
     """One constraint per cost name; `UsageError` where limits or discounts do not fit."""

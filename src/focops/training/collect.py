@@ -1,9 +1,7 @@
 """Collecting on the host: T steps of E environments under one policy."""
 
-from functools import partial
 from typing import Any
 
-import jax
 import numpy as np
 
 from focops.core.networks import Network
@@ -19,8 +17,8 @@ class Collector:
     def __init__(self, env: VectorEnv, network: Network, steps: int):
         spec, shape = env.spec, (steps, env.num_envs)
         self.env = env
-        self._act = jax.jit(partial(iteration.act, network))
-        self._noise = jax.jit(partial(iteration.noise, spec, shape))
+        self._act = iteration.compiled(iteration.act, network)
+        self._noise = iteration.compiled(iteration.noise, spec, shape)
         self.collected = 0
         """Steps of `batch` that belong to the batch being collected, or collected last."""
         numbers: dict[str, Any] = dict(

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 
 import jax
@@ -51,8 +50,8 @@ class Trainer:
         algorithm = ALGORITHMS[config.algorithm]
         self.network = network(self.algo_config)
         self.collector = Collector(self.env, self.network, config.batch_size // config.num_envs)
-        begin = jax.jit(partial(iteration.begin, algorithm, self.spec, config.num_envs, None))
-        self._learn = jax.jit(partial(iteration.learn, algorithm))
+        begin = iteration.compiled(iteration.begin, algorithm, self.spec, config.num_envs, None)
+        self._learn = iteration.compiled(iteration.learn, algorithm)
         self._rejected: Arrays = {}
         self.env.reset(config.seed)
         self.state: RunState = begin(key_of(config.seed), self.algo_config)._replace(sims=self.env.state())

@@ -2,7 +2,8 @@
 over its runs."""
 
 import dataclasses
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -30,6 +31,12 @@ class Report(NamedTuple):
     """Of the latest whole episodes; 0 before the first."""
     finished: Int[Array, ""]
     """Whole episodes so far."""
+
+
+@functools.cache
+def compiled(function: Callable[..., Any], *constants: Any) -> Callable[..., Any]:
+    """`function` of what comes after `constants`, jitted. Trainers of one process share what JAX compiles of it."""
+    return jax.jit(functools.partial(function, *constants))
 
 
 def begin(

@@ -8,10 +8,6 @@ from focops import api as runs
 from tests.training.device.cases import varied
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _compiles_quickly(quick_compiling: None) -> None: ...
-
-
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The runs as they are if nothing happens to them."""

@@ -53,7 +53,7 @@ print("done")
 
 def test_several_devices_share_the_runs():
     """Four of them, with one run each, and with five runs, so that three places are filled with made-up ones."""
-    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
+    flags = {"XLA_FLAGS": f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=4"}
     done = subprocess.run(
         [sys.executable, "-c", SHARDED], env=os.environ | flags | {"JAX_PLATFORMS": "cpu"}, capture_output=True,
         text=True, check=False, cwd=Path(__file__).parents[3],
