@@ -106,7 +106,7 @@ def study(name: str, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def delivered(trainer: DeviceTrainer, configs: list[TrainConfig], episodes: int) -> list[dict[str, Any]]:
-    """[reward, J_C, standard deviation of an episode's, verdict] of each run's last policy, for both kinds of action."""
+    """[reward, J_C, standard deviation of an episode's, verdict] of each run's last policy, by kind of action."""
     states = trainer.states()
     stack = lambda trees: jax.tree.map(lambda *x: np.stack(x), *trees)
     policies = stack([state.learner.policy for state in states] * 2)
