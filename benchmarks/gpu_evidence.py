@@ -4,7 +4,8 @@
         --setting base --setting scale_free=1 --setting scale_free=1,nu_lead=2 --out results/gpu/raw
 
 One JSON file (gzip) per task: what `base` was, and per run the curve (every 10th iteration), the end's means over the
-last 100 episodes, and the rate. There are no run directories, so these runs cannot be resumed.
+last 100 training episodes, and what the delivered policy earns and costs on `--episodes` fresh ones, with sampled and
+with mean actions, each with its verdict. There are no run directories, so these runs cannot be resumed.
 """
 
 import argparse
@@ -18,8 +19,11 @@ from typing import Any
 import jax
 import numpy as np
 
+from focops import confidence as bounds
 from focops.cli.arguments import parse_count
 from focops.config import TrainConfig, default_config
+from focops.core.base import network
+from focops.evaluation.device import device_episodes
 from focops.training.device import DeviceTrainer
 
 CURVE = ("samples", "return_mean", "discounted_cost_mean", "cost_return_estimate", "nu", "kl", "entropy")
@@ -28,7 +32,10 @@ CURVE = ("samples", "return_mean", "discounted_cost_mean", "cost_return_estimate
 def setting(config: TrainConfig, text: str) -> TrainConfig:
     """The config with "name=value,name=value" of the algorithm's numbers."""
     pairs = [part.split("=") for part in text.split(",") if "=" in part]
-    values: dict[str, Any] = {name: float(value) for name, value in pairs}
+    numbers = {name: float(value) for name, value in pairs}
+    values: dict[str, Any] = {
+        k: bool(v) if isinstance(getattr(config.algo, k), bool) else v for k, v in numbers.items()
+    }
     return dataclasses.replace(config, algo=dataclasses.replace(config.algo, **values))
 
 
@@ -90,7 +97,34 @@ def study(name: str, options: argparse.Namespace) -> dict[str, Any]:
             print(f"{name} {number}/{config.iterations} {found()['samples_per_second']:,.0f}/s", flush=True)
         if enough:
             break
-    return found()
+    result = found()
+    if options.episodes:
+        for run, policy in zip(result["runs"], delivered(trainer, configs, options.episodes), strict=True):
+            run["policy"] = policy
+    trainer.close()
+    return result
+
+
+def delivered(trainer: DeviceTrainer, configs: list[TrainConfig], episodes: int) -> list[dict[str, Any]]:
+    """[reward, J_C, standard deviation of an episode's, verdict] of each run's last policy, by kind of action."""
+    states = trainer.states()
+    stack = lambda trees: jax.tree.map(lambda *x: np.stack(x), *trees)
+    policies = stack([state.learner.policy for state in states] * 2)
+    stats = stack([state.stats for state in states] * 2)
+    mean_action = np.repeat([False, True], len(states))
+    specs = list(trainer.specs)
+    rows = device_episodes(
+        configs[0].task, specs[0].constraints, network(configs[0].algo), policies, stats, (0,), episodes, mean_action
+    )
+    found: list[dict[str, Any]] = [{} for _ in states]
+    for entry, (is_mean, each) in enumerate(zip(mean_action, rows, strict=True)):
+        run = entry % len(states)
+        constraint, costs = specs[run].constraints[0], each[:, 2]
+        upper, lower = bounds.upper_bound(bounds.sample(costs), 0.95), bounds.lower_bound(costs, 0.95)
+        verdict = "satisfied" if upper <= constraint.limit else "violated" if lower > constraint.limit else "undecided"
+        kind = "mean_action" if is_mean else "sampled"
+        found[run][kind] = [float(each[:, 1].mean()), float(costs.mean()), float(costs.std(ddof=1)), verdict]
+    return found
 
 
 def write(found: dict[str, Any], options: argparse.Namespace) -> None:
@@ -108,13 +142,25 @@ def error(x: np.ndarray) -> float:
     return float(np.nanstd(x, ddof=1) / np.sqrt(len(x))) if len(x) > 1 else float("nan")
 
 
+def policies(found: dict[str, Any], text: str, kind: str) -> str:
+    """Reward @ cost of the delivered policies, and the share that was found to satisfy the limit."""
+    rows = [run["policy"][kind] for run in found["runs"] if run["setting"] == text and "policy" in run]
+    if not rows:
+        return "–"
+    reward, cost, satisfied = (
+        np.array(x) for x in zip(*[(r[0], r[1], r[3] == "satisfied") for r in rows], strict=True)
+    )
+    spread = f" ± {np.std(cost, ddof=1):.2f} over seeds" if len(cost) > 1 else ""
+    return f"{reward.mean():.0f} ± {error(reward):.0f} @ {cost.mean():.2f}{spread}, {np.mean(satisfied):.0%} satisfied"
+
+
 def table(found: dict[str, Any]) -> str:
     """Mean ± standard error over seeds, per setting."""
     lines = [
         f"{found['task']}: {found['iterations']}/{found['of']} iterations, compile {found['compile_s']:.0f} s,"
         f" {found['seconds']:.0f} s, {found['samples_per_second']:,.0f} samples/s",
-        "| setting | seeds | reward | discounted cost | limit | within 2% | failed |",
-        "|---|---|---|---|---|---|---|",
+        "| setting | seeds | reward | discounted cost | limit | within 2% | failed | delivered | mean action |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for text in dict.fromkeys(r["setting"] for r in found["runs"]):
         ends = [r["end"] for r in found["runs"] if r["setting"] == text]
@@ -123,6 +169,7 @@ def table(found: dict[str, Any]) -> str:
         lines.append(
             f"| {text} | {len(good)} | {np.nanmean(reward):.0f} ± {error(reward):.0f} | {np.nanmean(cost):.2f} ±"
             f" {error(cost):.2f} | {limit[0]:.2f} | {np.mean(cost <= 1.02 * limit):.2f} | {len(ends) - len(good)} |"
+            f" {policies(found, text, 'sampled')} | {policies(found, text, 'mean_action')} |"
         )
     return "\n".join(lines)
 
@@ -137,6 +184,7 @@ def main() -> None:
     parser.add_argument("--steps", type=parse_count, default=1_000_000)
     parser.add_argument("--algo", default="focops")
     parser.add_argument("--setting", action="append", help="name=value,name=value; `base` for the preset; repeat")
+    parser.add_argument("--episodes", type=int, default=400, help="fresh episodes of the delivered policies")
     parser.add_argument("--until", type=float, default=0, help="stop a task after this many seconds, with what it has")
     parser.add_argument("--tag", default="", help="suffix of the file's name, to distinguish studies of one task")
     parser.add_argument("--out", type=Path, default=Path("results/gpu/raw"))

@@ -43,7 +43,7 @@ def train(
     """
     config = default_config(task, algo, preset, options.get("backend", "cpu"))
     own = {f.name for f in dataclasses.fields(config)} - {"algo", "algorithm", "task", "preset", "out"}
-    of_algo = {f.name for f in dataclasses.fields(config.algo)} - {"limits", "cost_discounts"}
+    of_algo = {f.name for f in dataclasses.fields(config.algo)} - {"limits", "cost_discounts", "updates"}
     unknown = set(options) - own - of_algo
     if unknown:
         raise UsageError(f"unknown option {min(unknown)!r}; there are: {', '.join(sorted(own | of_algo))}")

@@ -29,7 +29,7 @@ def update(
     key: Key[Array, ""], state: State, rollout: Rollout, stats: RunningStats, progress: Float[Array, ""], config: Config
 ) -> tuple[State, Info]:
     rollout = rollout._replace(reward=rollout.reward + config.bonus - config.price * rollout.cost.sum(-1))
-    critics, batch, cost = estimate(state.critics, state.policy, rollout, stats, config)
+    critics, batch, cost = estimate(state.critics, state.policy, rollout, stats, progress, config)
     loss = lambda theta, minibatch: (
         -surrogates.clipped(surrogates.ratio(theta, minibatch, config), minibatch.advantage, config.clip)
     )

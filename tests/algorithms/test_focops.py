@@ -7,10 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
+from scipy.optimize import minimize
+from scipy.stats import norm
 
 from focops.algorithms import focops
 from focops.core import policy
-from focops.core.distributions import Categorical
+from focops.core.distributions import Categorical, DiagonalGaussian
 from focops.core.estimate import Batch, estimate
 from focops.core.networks import MLP
 from tests.algorithms.cases import START, STATS, rollout, spec
@@ -147,7 +149,7 @@ def test_an_epoch_that_leaves_the_trust_region_is_the_last():
 def test_without_a_multiplier_and_with_a_large_temperature_the_step_vanishes():
     config = dataclasses.replace(CONFIG, nu_rate=0.0)
     state = INIT(jax.random.key(0), spec(False), config)
-    _, batch, _ = ESTIMATE(state.critics, state.policy, rollout(False), STATS, config)
+    _, batch, _ = ESTIMATE(state.critics, state.policy, rollout(False), STATS, START, config)
     gradient = jax.jit(jax.grad(focops.policy_loss))(state.policy, batch, jnp.zeros(2), 1e9, config)
     assert max(float(jnp.abs(g).max()) for g in jax.tree.leaves(gradient)) < 1e-6
 
@@ -185,7 +187,7 @@ def test_a_time_limit_is_valued_or_is_an_end_as_asked():
     *first, last = state.critics.params
     critics = state.critics._replace(params=[*first, last._replace(bias=last.bias.at[0].add(bias))])
     at_limit = np.asarray(rollout(False).truncated).reshape(-1)
-    target = lambda config: np.asarray(ESTIMATE(critics, state.policy, rollout(False), STATS, config)[1].target)[
+    target = lambda config: np.asarray(ESTIMATE(critics, state.policy, rollout(False), STATS, START, config)[1].target)[
         at_limit
     ]
     valued = target(CONFIG)
@@ -197,7 +199,7 @@ def test_scale_free_counts_the_temperature_in_deviations_of_what_is_left_of_the_
     # steps enough for the KL to hold them back: Adam's first ones do not know the temperature
     config = dataclasses.replace(CONFIG, nu_init=1.5, nu_rate=0.0, policy_rate=3e-3, trust_region=10.0)
     state = INIT(jax.random.key(0), spec(False), config)
-    _, batch, _ = ESTIMATE(state.critics, state.policy, rollout(False), STATS, config)
+    _, batch, _ = ESTIMATE(state.critics, state.policy, rollout(False), STATS, START, config)
     left = np.asarray(batch.advantage) - np.asarray(batch.cost_advantage) @ np.array([1.5, 1.5])
     _, free, _, _ = do_update(dataclasses.replace(config, scale_free=1.0))
     _, same, _, _ = do_update(dataclasses.replace(config, temperature=float(config.temperature * left.std())))
@@ -205,3 +207,51 @@ def test_scale_free_counts_the_temperature_in_deviations_of_what_is_left_of_the_
     difference = lambda a, b: float(jnp.abs(ravel_pytree(a.policy)[0] - ravel_pytree(b.policy)[0]).max())
     assert difference(plain, same) > 0.01
     assert difference(free, same) < 0.02 * difference(plain, same)
+
+
+def quadratic_batch(slope: float, curvature: float, std: float) -> Batch:
+    """One action, sampled as evenly as its normal distribution allows; Â = slope·z + curvature·(z² − 1)/2."""
+    z = norm.ppf((np.arange(20_000) + 0.5) / 20_000)[:, None]
+    old = DiagonalGaussian(jnp.zeros((len(z), 1)), jnp.full((len(z), 1), np.log(std)))
+    advantage = slope * z[:, 0] + curvature * (z[:, 0] ** 2 - 1) / 2
+    none = jnp.zeros((len(z), 1))
+    batch = Batch(none, jnp.asarray(std * z), old, none[:, 0], jnp.asarray(advantage), none, none[:, 0], none)
+    return jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), batch)
+
+
+def spread_of(batch: Batch, std: float, temperature: float, progress: float = 0.0, **config) -> float:
+    theta = policy.GaussianParams((), jnp.full(1, np.log(std), jnp.float32))
+    own = focops.Config(limits=(1.0,), cost_discounts=(0.99,), **config)
+    found = focops.spread(theta, theta, batch, jnp.zeros(1), temperature, jnp.float32(progress), own)
+    assert isinstance(found, policy.GaussianParams)
+    return float(found.log_std[0])
+
+
+@pytest.mark.parametrize("curvature", [-0.5, 0.3])
+def test_the_projected_spread_is_that_of_the_gaussian_nearest_to_the_optimal_policy(curvature):
+    std, temperature, slope = 0.4, 20.0, 0.3
+    at = np.linspace(-10, 10, 20_001)
+    log_target = norm.logpdf(at) + (slope * at + curvature * at**2 / 2) / temperature  # log π* in units of σ_k
+
+    def divergence(x: np.ndarray) -> float:
+        own = norm.pdf(at, x[0], np.exp(x[1]))
+        return float(np.sum(own * (norm.logpdf(at, x[0], np.exp(x[1])) - log_target)) * (at[1] - at[0]))
+
+    nearest = minimize(divergence, np.zeros(2), tol=1e-12).x[1]
+    found = spread_of(quadratic_batch(slope, curvature, std), std, temperature, project_std=True) - np.log(std)
+    assert abs(nearest) > 0.005
+    np.testing.assert_allclose(found, nearest, rtol=0.05)  # to first order in 1/λ
+
+
+def test_the_spread_is_narrowed_to_its_share_over_a_run_and_hardly_in_the_first_half():
+    batch, log_stds = quadratic_batch(0.0, 0.0, 1.0), [0.0]
+    for k in range(8):
+        log_stds.append(spread_of(batch, float(np.exp(log_stds[-1])), 1.5, k / 8, std_end=0.1, updates=8.0))
+    np.testing.assert_allclose(np.exp(log_stds[-1]), 0.1, rtol=1e-4)
+    assert np.exp(log_stds[4]) > 0.85
+
+
+def test_without_them_the_spread_is_adams():
+    assert spread_of(quadratic_batch(1.0, -1.0, 0.4), 0.4, 1.5, 0.5, updates=8.0) == np.float32(np.log(0.4))
+    theta = policy.CategoricalParams(())
+    assert focops.spread(theta, theta, quadratic_batch(1.0, 1.0, 1.0), jnp.zeros(1), 1.5, START, CONFIG) is theta

@@ -25,24 +25,33 @@ def critics(process: Process, discount: float) -> dict[str, np.ndarray]:
     return {"right": right, "blind": 0 * right, "wrong": 0.7 * right - 0.2 * process.cost_return(discount)}
 
 
-def one(state: cost_return.State, batch: Rollout, table, discount):
+def one(state: cost_return.State, batch: Rollout, table, discount, longer=1.0):
     """One estimate for every row of `table` (V_C of each state) and its discount."""
     state = cost_return.remember_starts(state, batch)
     at = lambda obs: table[:, obs[..., 0].astype(jnp.int32)]
     cost = jnp.broadcast_to(batch.cost, (*batch.cost.shape[:2], len(discount)))
     batch = batch._replace(cost=cost)
-    return cost_return.estimate(state, batch, at(batch.obs), at(batch.next_obs), at(state.starts), discount)
+    return cost_return.estimate(state, batch, at(batch.obs), at(batch.next_obs), at(state.starts), discount, longer)
 
 
 step = jax.jit(one)
 # optimised, unlike the session's other programs: these run for seconds
 OPTIMISED = {"xla_backend_optimization_level": 3, "xla_llvm_disable_expensive_passes": False}
-grouped_step = jax.jit(jax.vmap(one, (0, 0, None, None)), compiler_options=OPTIMISED)
+grouped_step = jax.jit(jax.vmap(one, (0, 0, None, None, None)), compiler_options=OPTIMISED)
 STATES = 2048
 """Columns of a table, whatever the process: those that see as many environments share a program."""
 
 
-def estimates(process: Process, envs: int, steps: int, batches: int, after: int, time_limit: int | None, **kwargs):
+def estimates(
+    process: Process,
+    envs: int,
+    steps: int,
+    batches: int,
+    after: int,
+    time_limit: int | None,
+    longer: float = 1.0,
+    **kwargs,
+):
     """J_C / truth − 1 of `batches` batches `after` so many, [batches, groups, gammas × critics]."""
     rows = [(gamma, table) for gamma in GAMMAS for table in critics(process, gamma).values()]
     discount = np.array([gamma for gamma, _ in rows], np.float32)
@@ -53,7 +62,7 @@ def estimates(process: Process, envs: int, steps: int, batches: int, after: int,
     sampler = Sampler(process, envs, seed=envs + steps, groups=GROUPS, **kwargs)
     found = []
     for _ in range(after + batches):
-        state, j_c = grouped_step(state, sampler.batch(steps), table, discount)
+        state, j_c = grouped_step(state, sampler.batch(steps), table, discount, longer)
         found.append(np.asarray(j_c))
     truth = np.repeat([process.cost_return(gamma) for gamma in GAMMAS], len(CRITICS))
     return (np.array(found[after:]) / truth - 1).reshape(batches, GROUPS, len(GAMMAS), len(CRITICS))
@@ -307,3 +316,12 @@ def test_the_discounted_length_is_that_of_the_chains_episodes(chain: Chain):
     ones = dataclasses.replace(chain, cost=np.ones(5))
     expected = [ones.cost_return(0.99), ones.cost_return(1.0)]
     np.testing.assert_allclose(np.mean(found[20:], 0), expected, rtol=0.05)
+
+
+def test_a_longer_memory_has_less_noise_and_no_bias():
+    process = LONG
+    noisy = estimates(process, 16, 128, 120, 60, process.time_limit)
+    calm = estimates(process, 16, 128, 120, 60, process.time_limit, longer=20.0)
+    mean, error = bias(calm)
+    assert (np.abs(mean) <= np.maximum(0.02, 2 * error)).all(), f"{mean}\n± {error}"
+    assert (calm.std(0).mean(0) < 0.5 * noisy.std(0).mean(0)).all()

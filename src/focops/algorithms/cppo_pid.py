@@ -52,7 +52,7 @@ def init(key: Key[Array, ""], spec: Spec, config: Config) -> State:
 def update(
     key: Key[Array, ""], state: State, rollout: Rollout, stats: RunningStats, progress: Float[Array, ""], config: Config
 ) -> tuple[State, Info]:
-    critics, batch, cost = estimate(state.critics, state.policy, rollout, stats, config)
+    critics, batch, cost = estimate(state.critics, state.policy, rollout, stats, progress, config)
     gains = (config.k_p, config.k_i, config.k_d)
     memory, nu = multipliers.pid(state.memory, cost.cost_return, jnp.array(config.limits), gains, config.nu_max)
 

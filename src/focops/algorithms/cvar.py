@@ -75,7 +75,7 @@ def update(
 ) -> tuple[State, Info]:
     limits, discounts = jnp.array(config.limits), jnp.array(config.cost_discounts)
     value = values(state.critics, rollout.obs, config, first=1)
-    critics, batch, cost = estimate(state.critics, state.policy, rollout, stats, config)
+    critics, batch, cost = estimate(state.critics, state.policy, rollout, stats, progress, config)
     memory, paid = tail.pay(state.memory, rollout, discounts)
     risk = tail.risk(memory, config.level)
     shift = cost.cost_return - risk.mean
@@ -83,11 +83,13 @@ def update(
 
     counts = tail.bound_for(paid, value, rollout.age, discounts, threshold).reshape(batch.cost_advantage.shape)
     batch = batch._replace(cost_advantage=batch.cost_advantage * counts / (1 - config.level))
-    pressure = multipliers.lead(state.nu, at_risk, limits, config.nu_rate, config.nu_max, config.nu_lead)
+    scaled, bounds = multipliers.in_units(at_risk, limits, config.nu_units)
+    pressure = multipliers.lead(state.nu, scaled, bounds, config.nu_rate, config.nu_max, config.nu_lead)
     loss = lambda theta, minibatch: -surrogates.penalised(theta, minibatch, pressure, config.clip, config)
     state = state._replace(critics=critics, memory=memory)
     state, epochs, kl = first_order.improve(key, state, batch, loss, None, progress, config)
 
-    state = state._replace(nu=multipliers.step(state.nu, at_risk, limits, config.nu_rate, config.nu_max))
+    rate = multipliers.settled(progress, config)
+    state = state._replace(nu=multipliers.step(state.nu, scaled, bounds, rate, config.nu_max))
     info = first_order.report(state, batch, cost.cost_return, epochs, kl, config)
     return state, Info(cost_at_risk=at_risk, threshold=threshold, **info._asdict())

@@ -14,7 +14,8 @@
 The multiplier moves first, by how far J_C is from its limit; the policy then goes towards the optimal update policy
 π* ∝ π_k exp((A − ν·A_C)/λ); the step is as long as K epochs of minibatches, or shorter once the mean KL exceeds δ.
 
-What goes beyond the paper is all in `beyond_the_paper`: the ν and the λ that the policy's step is taken with.
+What goes beyond the paper is all in `beyond_the_paper`, the ν and the λ that the policy's step is taken with, and in
+`spread`, its σ; `settle` and `nu_units` of the multiplier are shared with the other Lagrangian algorithms.
 """
 
 import jax.numpy as jnp
@@ -30,6 +31,10 @@ from focops.core.normalize import RunningStats
 from focops.core.spec import Spec
 from focops.core.types import Params, Rollout
 
+_MOST_SPREAD = 0.1
+"""Bound on an update's change of log σ by projection."""
+_LATE = 4
+"""Exponent of progress in the narrowing of σ."""
 CARD = Card("first", "integrates J_C − b", "bounded violation per update, for exact π*", "Zhang et al. 2020")
 
 
@@ -46,6 +51,12 @@ class Config(multipliers.LeadConfig, first_order.Config):
     reward, Â and ν·Â_C cancel at the limit, and the policy then hardly moves. 1: it moves as far however little is
     left; more reward on our tasks, but a policy whose optimum randomises never settles. 0.5: such a policy settles,
     so this is for tasks of which little is known. In [0, 1]."""
+    project_std: bool = False
+    """σ moves by the closed form of its projection of π* (see `spread`), annealed as the learning rates. If not, as
+    published, by Adam."""
+    std_end: Positive = 1.0
+    """σ is narrowed to this share of itself by the end, by std_end^(progress⁴): hardly in the first half, so that it
+    explores, and soon towards the end, so that its mean action is as good and as safe as its sampled ones. > 0."""
 
 
 def init(key: Key[Array, ""], spec: Spec, config: Config) -> State:
@@ -56,13 +67,15 @@ def update(
     key: Key[Array, ""], state: State, rollout: Rollout, stats: RunningStats, progress: Float[Array, ""], config: Config
 ) -> tuple[State, Info]:
     """One pass of Algorithm 1's loop, from a batch of trajectories to the next policy."""
-    critics, batch, cost = estimate(state.critics, state.policy, rollout, stats, config)
-    nu = multipliers.step(state.nu, cost.cost_return, jnp.array(config.limits), config.nu_rate, config.nu_max)
-    pressure, temperature = beyond_the_paper(nu, batch, cost.cost_return, config)
+    critics, batch, cost = estimate(state.critics, state.policy, rollout, stats, progress, config)
+    cost_return, limits = multipliers.in_units(cost.cost_return, jnp.array(config.limits), config.nu_units)
+    nu = multipliers.step(state.nu, cost_return, limits, multipliers.settled(progress, config), config.nu_max)
+    pressure, temperature = beyond_the_paper(nu, batch, cost_return, limits, config)
 
-    state = state._replace(critics=critics, nu=nu)
+    old, state = state.policy, state._replace(critics=critics, nu=nu)
     loss = lambda theta, minibatch: policy_loss(theta, minibatch, pressure, temperature, config)
     state, epochs, kl = first_order.improve(key, state, batch, loss, config.trust_region, progress, config)
+    state = state._replace(policy=spread(old, state.policy, batch, pressure, temperature, progress, config))
     return state, first_order.report(state, batch, cost.cost_return, epochs, kl, config)
 
 
@@ -83,11 +96,35 @@ def policy_loss(
 
 
 def beyond_the_paper(
-    nu: Float[Array, "m"], batch: Batch, cost_return: Float[Array, "m"], config: Config
+    nu: Float[Array, "m"], batch: Batch, cost_return: Float[Array, "m"], limits: Float[Array, "m"], config: Config
 ) -> tuple[Float[Array, "m"], Float[Array, ""]]:
     """The ν and λ of the policy's step: ahead of ν by `nu_lead`, λ in units by `scale_free`. With both 0, as published,
     they are ν and λ themselves."""
-    limits = jnp.array(config.limits)
     pressure = multipliers.lead(nu, cost_return, limits, config.nu_rate, config.nu_max, config.nu_lead)
     left = jnp.std(batch.advantage - batch.cost_advantage @ pressure) + 1e-6
     return pressure, config.temperature * left**config.scale_free
+
+
+def spread(
+    old: policy.PolicyParams,
+    new: policy.PolicyParams,
+    batch: Batch,
+    nu: Float[Array, "m"],
+    temperature: Float[Array, ""] | float,
+    progress: Float[Array, ""],
+    config: Config,
+) -> policy.PolicyParams:
+    """`new` with the σ of `project_std` and `std_end`; as published, where both are off, σ is Adam's.
+
+    π* ∝ π_k exp(A/λ), A = Â − ν·Â_C, has a spread of its own. Of all Gaussians the nearest to it in KL(·‖π*) has, to
+    first order in 1/λ, log σ = log σ_k + E[(z² − 1)·A] / 2λ, z = (a − μ_k)/σ_k: the gradient −E[(z² − 1)·A]/λ over the
+    Fisher information of log σ, which is 2. Adam's many small steps of one size follow the noise in it instead.
+    """
+    if not isinstance(old, policy.GaussianParams) or not isinstance(new, policy.GaussianParams):
+        return new
+    z = (batch.action - batch.old.mean) * jnp.exp(-batch.old.log_std)
+    advantage = (batch.advantage - batch.cost_advantage @ nu) / temperature
+    change = jnp.clip(jnp.mean((z**2 - 1) * advantage[:, None], 0) / 2, -_MOST_SPREAD, _MOST_SPREAD)
+    log_std = jnp.where(config.project_std, old.log_std + (1.0 - progress) * change, new.log_std)
+    narrower = (progress + 1.0 / config.updates) ** _LATE - progress**_LATE
+    return new._replace(log_std=log_std + jnp.log(config.std_end) * narrower)

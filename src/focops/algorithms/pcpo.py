@@ -48,7 +48,7 @@ def init(key: Key[Array, ""], spec: Spec, config: Config) -> State:
 def update(
     key: Key[Array, ""], state: State, rollout: Rollout, stats: RunningStats, progress: Float[Array, ""], config: Config
 ) -> tuple[State, Info]:
-    critics, batch, cost = estimate(state.critics, state.policy, rollout, stats, config)
+    critics, batch, cost = estimate(state.critics, state.policy, rollout, stats, progress, config)
     near = second_order.local(state.policy, batch, config)
     objectives = second_order.objectives(near, cost.worth)
     old, gradients = objectives(near.zero), jax.jacrev(objectives)(near.zero)

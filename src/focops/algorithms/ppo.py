@@ -39,7 +39,7 @@ def init(key: Key[Array, ""], spec: Spec, config: Config) -> State:
 def update(
     key: Key[Array, ""], state: State, rollout: Rollout, stats: RunningStats, progress: Float[Array, ""], config: Config
 ) -> tuple[State, Info]:
-    critics, batch, cost = estimate(state.critics, state.policy, rollout, stats, config)
+    critics, batch, cost = estimate(state.critics, state.policy, rollout, stats, progress, config)
     state = state._replace(critics=critics)
     loss = lambda theta, minibatch: policy_loss(theta, minibatch, config)
     state, epochs, kl = first_order.improve(key, state, batch, loss, None, progress, config)

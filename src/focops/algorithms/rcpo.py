@@ -49,13 +49,14 @@ def update(
     key: Key[Array, ""], state: State, rollout: Rollout, stats: RunningStats, progress: Float[Array, ""], config: Config
 ) -> tuple[State, Info]:
     penalised = rollout._replace(reward=rollout.reward - rollout.cost @ state.nu)
-    critics, batch, cost = estimate(state.critics, state.policy, penalised, stats, config)
+    critics, batch, cost = estimate(state.critics, state.policy, penalised, stats, progress, config)
 
     state = state._replace(critics=critics)
     loss = lambda theta, minibatch: policy_loss(theta, minibatch, config)
     state, epochs, kl = first_order.improve(key, state, batch, loss, None, progress, config)
 
-    nu = multipliers.step(state.nu, cost.cost_return, jnp.array(config.limits), config.nu_rate, config.nu_max)
+    rate = multipliers.settled(progress, config)
+    nu = multipliers.step(state.nu, cost.cost_return, jnp.array(config.limits), rate, config.nu_max)
     state = state._replace(nu=nu)
     return state, first_order.report(state, batch, cost.cost_return, epochs, kl, config)
 

@@ -39,6 +39,6 @@ def init(key: Key[Array, ""], spec: Spec, config: Config) -> State:
 def update(
     key: Key[Array, ""], state: State, rollout: Rollout, stats: RunningStats, progress: Float[Array, ""], config: Config
 ) -> tuple[State, Info]:
-    critics, batch, cost = estimate(state.critics, state.policy, rollout, stats, config)
+    critics, batch, cost = estimate(state.critics, state.policy, rollout, stats, progress, config)
     state = state._replace(critics=critics)
     return second_order.natural_gradient_update(state, batch, progress, cost.cost_return, config)

@@ -18,8 +18,8 @@ from focops.errors import UsageError
 from focops.runs.directory import RunDirectory, named
 from focops.runs.sinks import OpenSink, asked_for
 
-NOT_FLAGS = ("limits", "cost_discounts", "network")
-"""Fields of an algorithm's Config that are not flags: set from the constraints, or from Python."""
+NOT_FLAGS = ("limits", "cost_discounts", "updates", "network")
+"""Fields of an algorithm's Config that are not flags: set from the constraints and the steps, or from Python."""
 Numbers = tuple[float, ...]
 _COUNT = re.compile(r"(\d+)(?:\.(\d+))?(?:([kmg])|e\+?(\d{1,2}))?", re.IGNORECASE)
 _POWERS = {"k": 3, "m": 6, "g": 9}

@@ -1,5 +1,6 @@
 """The fields that every algorithm's Config has, and the network they describe."""
 
+import math
 from typing import Literal
 
 from focops.core.config import Finite, Fraction, InnerFraction, NotNegative, Positive, Widths, pytree_config, static
@@ -36,12 +37,18 @@ class Config:
     """Value the future beyond a time limit; if not, it counts as an end (V = 0)."""
     cost_estimator: Literal["ages", "episodes"] = static("ages")
     """J_C from all samples by age (fresh), or from episodes that ended in the batch (as published)."""
+    settle: bool = False
+    """As the policy's steps shrink, J_C remembers longer and the multiplier moves slower, each in proportion: the loop
+    is as damped as before, and less noise comes through. If not, as published, the last policies swing as the first
+    ones."""
     network: Network | None = static(None)
     """Another network than the MLP (from Python only)."""
     limits: tuple[float, ...] = ()
     """b: filled from the constraints."""
     cost_discounts: tuple[float, ...] = ()
     """γ_C: filled from the constraints."""
+    updates: float = math.inf
+    """Updates that the run makes in all: filled from its steps."""
 
 
 def network(config: Config) -> Network:

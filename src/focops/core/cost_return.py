@@ -126,6 +126,7 @@ def estimate(
     next_value: Float[Array, "m T E"],
     start_value: Float[Array, "m S"],
     discount: Float[Array, "m"],
+    longer: Float[Array, ""] | float = 1.0,
 ) -> tuple[State, Float[Array, "m"]]:
     """J_C of the policy that made the batch; `value`s are V_C at obs, next_obs and the start states before the
     update."""
@@ -148,7 +149,7 @@ def estimate(
     # an end at the time limit is not random: `life_table` adds it
     passes, ends = per_age(samples), per_age(over & (rollout.age + 1 < state.time_limit))
     in_bin = per_bin(samples)
-    keep_delta = jnp.exp(-in_bin / np.diff(BINS) / DELTA_MEMORY)
+    keep_delta = jnp.exp(-in_bin / np.diff(BINS) / DELTA_MEMORY / longer)
     keep_ends = jnp.exp(-(passes - (1 - ENDS_COUNT) * ends) / np.diff(AGES) / END_MEMORY)
     state = state._replace(
         delta=keep_delta * state.delta + delta,

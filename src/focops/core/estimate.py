@@ -14,6 +14,9 @@ from focops.core.distributions import Distribution
 from focops.core.normalize import RunningStats
 from focops.core.types import Params, Rollout
 
+_MOST_MEMORY = 50.0
+"""By how much longer J_C may remember at the end than at the start."""
+
 
 class Batch(NamedTuple):
     """Samples of one policy; N of them, or a minibatch."""
@@ -40,10 +43,15 @@ class CostEstimate(NamedTuple):
 
 
 def estimate(
-    critics: Critics, theta: Params, rollout: Rollout, stats: RunningStats, config: Config
+    critics: Critics,
+    theta: Params,
+    rollout: Rollout,
+    stats: RunningStats,
+    progress: Float[Array, ""] | float,
+    config: Config,
 ) -> tuple[Critics, Batch, CostEstimate]:
     """J_C, advantages and critics' targets of a batch of trajectories, flattened to N = T·E samples; `stats` normalise
-    observations at the end of the batch."""
+    observations at the end of the batch, `progress` is the share of the training budget spent before it."""
     discounts = jnp.array(config.cost_discounts)
     over = rollout.terminated if config.bootstrap_time_limit else rollout.terminated | rollout.truncated
     ended = rollout.terminated | rollout.truncated
@@ -60,7 +68,8 @@ def estimate(
     estimator = cost_return.remember_starts(critics.cost_return, rollout)
     # as the policy would see them now: the first starts were seen when few observations had been
     start_v_c = values(critics, normalize.apply(stats, estimator.starts), config, first=1)
-    estimator, j_c = cost_return.estimate(estimator, rollout, v_c, next_v_c, start_v_c, discounts)
+    longer = jnp.where(config.settle, 1 / jnp.maximum(1 - progress, 1 / _MOST_MEMORY), 1.0)
+    estimator, j_c = cost_return.estimate(estimator, rollout, v_c, next_v_c, start_v_c, discounts, longer)
     if config.cost_estimator == "episodes":
         published, finished = cost_return.of_finished_episodes(rollout, discounts)
         j_c = jnp.where(finished > 0, published, j_c)

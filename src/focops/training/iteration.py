@@ -107,12 +107,13 @@ def normalised(trajectories: Trajectories, stats: normalize.RunningStats) -> Rol
     return Rollout(**fields, next_obs=jnp.where(ended[..., None], last, later))
 
 
-def with_constraints(algo: Any, constraints: Sequence[Constraint]) -> Any:
-    """The algorithm's config with the constraints' numbers."""
+def of_run(algo: Any, constraints: Sequence[Constraint], updates: int) -> Any:
+    """The algorithm's config with the constraints' numbers and the number of updates."""
     return dataclasses.replace(
         algo,
         limits=tuple(float(c.limit) for c in constraints),
         cost_discounts=tuple(float(c.discount) for c in constraints),
+        updates=float(updates),
     )
 
 
