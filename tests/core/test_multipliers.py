@@ -43,20 +43,6 @@ def test_an_infinite_bound_leaves_the_multiplier_free():
     np.testing.assert_allclose(nu, [2e6])
 
 
-@pytest.mark.parametrize("factor", [0.001, 1.0, 30.0])
-def test_in_units_only_the_ratio_of_cost_and_limit_counts(factor):
-    found, limit = multipliers.in_units(jnp.array([factor * 12.0]), jnp.array([factor * 10.0]), True)
-    np.testing.assert_allclose([found[0], limit[0]], [50.0, 50.0 * 10 / 12], rtol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("cost", "limit", "expected"), [(1e6, 10.0, 50.0), (0.0, 10.0, -50.0), (3.0, 0.0, 50.0), (0.0, 0.0, 0.0)]
-)
-def test_in_units_a_violation_is_bounded_also_at_a_limit_of_0(cost, limit, expected):
-    found, bound = multipliers.in_units(jnp.array([cost]), jnp.array([limit]), True)
-    np.testing.assert_allclose(found - bound, [expected], rtol=1e-4)
-
-
 def test_a_settling_multiplier_slows_down_with_the_policy():
     config = lambda settle: dataclasses.replace(focops.Config(), settle=settle)
     assert float(multipliers.settled(0.9, config(False))) == pytest.approx(0.01)

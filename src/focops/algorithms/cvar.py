@@ -83,13 +83,12 @@ def update(
 
     counts = tail.bound_for(paid, value, rollout.age, discounts, threshold).reshape(batch.cost_advantage.shape)
     batch = batch._replace(cost_advantage=batch.cost_advantage * counts / (1 - config.level))
-    scaled, bounds = multipliers.in_units(at_risk, limits, config.nu_units)
-    pressure = multipliers.lead(state.nu, scaled, bounds, config.nu_rate, config.nu_max, config.nu_lead)
+    pressure = multipliers.lead(state.nu, at_risk, limits, config.nu_rate, config.nu_max, config.nu_lead)
     loss = lambda theta, minibatch: -surrogates.penalised(theta, minibatch, pressure, config.clip, config)
     state = state._replace(critics=critics, memory=memory)
     state, epochs, kl = first_order.improve(key, state, batch, loss, None, progress, config)
 
     rate = multipliers.settled(progress, config)
-    state = state._replace(nu=multipliers.step(state.nu, scaled, bounds, rate, config.nu_max))
+    state = state._replace(nu=multipliers.step(state.nu, at_risk, limits, rate, config.nu_max))
     info = first_order.report(state, batch, cost.cost_return, epochs, kl, config)
     return state, Info(cost_at_risk=at_risk, threshold=threshold, **info._asdict())

@@ -15,7 +15,7 @@ The multiplier moves first, by how far J_C is from its limit; the policy then go
 π* ∝ π_k exp((A − ν·A_C)/λ); the step is as long as K epochs of minibatches, or shorter once the mean KL exceeds δ.
 
 What goes beyond the paper is all in `beyond_the_paper`, the ν and the λ that the policy's step is taken with, and in
-`spread`, its σ; `settle` and `nu_units` of the multiplier are shared with the other Lagrangian algorithms.
+`spread`, its σ; `settle` is shared with the other algorithms.
 """
 
 import jax.numpy as jnp
@@ -68,9 +68,9 @@ def update(
 ) -> tuple[State, Info]:
     """One pass of Algorithm 1's loop, from a batch of trajectories to the next policy."""
     critics, batch, cost = estimate(state.critics, state.policy, rollout, stats, progress, config)
-    cost_return, limits = multipliers.in_units(cost.cost_return, jnp.array(config.limits), config.nu_units)
-    nu = multipliers.step(state.nu, cost_return, limits, multipliers.settled(progress, config), config.nu_max)
-    pressure, temperature = beyond_the_paper(nu, batch, cost_return, limits, config)
+    limits = jnp.array(config.limits)
+    nu = multipliers.step(state.nu, cost.cost_return, limits, multipliers.settled(progress, config), config.nu_max)
+    pressure, temperature = beyond_the_paper(nu, batch, cost.cost_return, limits, config)
 
     old, state = state.policy, state._replace(critics=critics, nu=nu)
     loss = lambda theta, minibatch: policy_loss(theta, minibatch, pressure, temperature, config)

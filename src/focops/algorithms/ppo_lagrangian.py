@@ -45,13 +45,13 @@ def update(
     key: Key[Array, ""], state: State, rollout: Rollout, stats: RunningStats, progress: Float[Array, ""], config: Config
 ) -> tuple[State, Info]:
     critics, batch, cost = estimate(state.critics, state.policy, rollout, stats, progress, config)
-    found, limits = multipliers.in_units(cost.cost_return, jnp.array(config.limits), config.nu_units)
-    pressure = multipliers.lead(state.nu, found, limits, config.nu_rate, config.nu_max, config.nu_lead)
+    limits = jnp.array(config.limits)
+    pressure = multipliers.lead(state.nu, cost.cost_return, limits, config.nu_rate, config.nu_max, config.nu_lead)
     loss = lambda theta, minibatch: policy_loss(theta, minibatch, pressure, config)
     state = state._replace(critics=critics)
     state, epochs, kl = first_order.improve(key, state, batch, loss, None, progress, config)
 
-    nu = multipliers.step(state.nu, found, limits, multipliers.settled(progress, config), config.nu_max)
+    nu = multipliers.step(state.nu, cost.cost_return, limits, multipliers.settled(progress, config), config.nu_max)
     state = state._replace(nu=nu)
     return state, first_order.report(state, batch, cost.cost_return, epochs, kl, config)
 

@@ -42,9 +42,9 @@ def update(
     key: Key[Array, ""], state: State, rollout: Rollout, stats: RunningStats, progress: Float[Array, ""], config: Config
 ) -> tuple[State, Info]:
     critics, batch, cost = estimate(state.critics, state.policy, rollout, stats, progress, config)
-    found, limits = multipliers.in_units(cost.cost_return, jnp.array(config.limits), config.nu_units)
-    pressure = multipliers.lead(state.nu, found, limits, config.nu_rate, config.nu_max, config.nu_lead)
-    nu = multipliers.step(state.nu, found, limits, multipliers.settled(progress, config), config.nu_max)
+    limits = jnp.array(config.limits)
+    pressure = multipliers.lead(state.nu, cost.cost_return, limits, config.nu_rate, config.nu_max, config.nu_lead)
+    nu = multipliers.step(state.nu, cost.cost_return, limits, multipliers.settled(progress, config), config.nu_max)
 
     batch = batch._replace(advantage=batch.advantage - batch.cost_advantage @ pressure)
     state = state._replace(critics=critics, nu=nu)

@@ -3,11 +3,9 @@
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
 from focops.core.config import NotNegative, pytree_config
-
-_LARGEST = 50.0
 
 
 @pytree_config
@@ -28,19 +26,6 @@ class LeadConfig(Config):
 
     nu_lead: NotNegative = 0.0
     """Updates by which the policy's multiplier runs ahead of ν, against swings; 0 as published. ≥ 0."""
-    nu_units: bool = False
-    """ν moves by (J_C − b) as a share of the larger of the two, times 50: one rate for limits of 0.1 and of 1000, and a
-    cost far above its limit does not drive ν up faster than one twice the limit. If not, as published, by J_C − b."""
-
-
-def in_units(
-    cost_return: Float[Array, "m"], limit: Float[Array, "m"], units: Bool[Array, ""] | bool
-) -> tuple[Float[Array, "m"], Float[Array, "m"]]:
-    """J_C and b, with `units` scaled so that the larger of them is 50: the size of the paper's limits, for which its
-    rate was made. Then |J_C − b| ≤ 50."""
-    largest = jnp.maximum(jnp.maximum(jnp.abs(cost_return), limit), 1e-8)
-    scale = jnp.where(units, _LARGEST / largest, 1.0)
-    return scale * cost_return, scale * limit
 
 
 def settled(progress: Float[Array, ""] | float, config: Any) -> Float[Array, ""]:
