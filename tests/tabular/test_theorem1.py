@@ -69,6 +69,19 @@ def test_a_search_that_meets_nearly_deterministic_policies_comes_back():
     assert np.abs(focops_update(problem, policy, 0.2).residuals).max() < 1e-5
 
 
+def test_multipliers_of_nearly_dependent_costs_are_found():
+    """Their local quadratic problem has a condition number of 1e12, and SciPy's answer to it led uphill."""
+    rng = np.random.default_rng(1314)
+    states, actions = rng.integers(2, 5), rng.integers(2, 4)
+    discount, trust_region = float(rng.choice([0.5, 0.8, 0.9])), float(rng.choice([0.01, 0.2, 1.0]))
+    transition = rng.dirichlet(np.full(states, 0.5), (states, actions)) * 0.95 + 0.05 / states
+    reward, cost = rng.normal(size=(states, actions)), rng.normal(size=(states, actions, 3))
+    start, limits = rng.dirichlet(np.ones(states)), rng.uniform(0.7, 1.3) * np.abs(rng.normal(size=3))
+    policy = rng.dirichlet(np.ones(actions), states) * 0.9 + 0.1 / actions
+    update = focops_update(CMDP(transition, reward, cost, start, limits, discount), policy, trust_region)
+    assert np.abs(update.residuals).max() < 1e-5
+
+
 @settings(max_examples=80, deadline=None)
 @given(with_policy(costs=(1, 3)), TRUST_REGIONS)
 def test_primal_equals_dual_and_the_kkt_conditions_hold(case, trust_region):

@@ -17,6 +17,7 @@ Where no policy in the trust region keeps the (surrogate) limits, the update *re
 exceeded in sum. That is the same dual with A = 0 and 0 ≤ ν ≤ 1.
 """
 
+from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -225,4 +226,32 @@ def _bounded_newton(
         return np.clip(step, low, high)
     root = np.linalg.cholesky(hessian)
     wide = np.maximum(high, low + 1e-300)
-    return lsq_linear(root.T, -np.linalg.solve(root, gradient), (low, wide), method="bvls", tol=1e-14).x
+    step = lsq_linear(root.T, -np.linalg.solve(root, gradient), (low, wide), method="bvls", tol=1e-14).x
+    # of nearly dependent costs SciPy's answer may lead uphill; along a line the best length is known exactly
+    found = [step, *(_along(line, gradient, hessian) for line in _downhill(gradient, hessian, low, high))]
+    return min(found, key=lambda x: gradient @ x + x @ hessian @ x / 2)
+
+
+def _downhill(
+    gradient: Float[np.ndarray, "m"],
+    hessian: Float[np.ndarray, "m m"],
+    low: Float[np.ndarray, "m"],
+    high: Float[np.ndarray, "m"],
+) -> Iterator[Float[np.ndarray, "m"]]:
+    """Directions within the bounds: Newton's and the gradient's, of the coordinates that are free to move."""
+    free = ((low < 0) | (gradient < 0)) & ((high > 0) | (gradient > 0))
+    newton = np.zeros_like(gradient)
+    newton[free] = -np.linalg.solve(hessian[np.ix_(free, free)], gradient[free])
+    for line in (newton, np.where(free, -gradient, 0.0)):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            room = np.where(line < 0, low / line, np.where(line > 0, high / line, np.inf))
+        yield min(1.0, float(np.min(room))) * line
+
+
+def _along(
+    line: Float[np.ndarray, "m"], gradient: Float[np.ndarray, "m"], hessian: Float[np.ndarray, "m m"]
+) -> Float[np.ndarray, "m"]:
+    """The least of gᵀx + ½xᵀHx between 0 and `line`."""
+    curvature = line @ hessian @ line
+    length = -gradient @ line / curvature if curvature > 0 else 1.0
+    return np.clip(length, 0.0, 1.0) * line
