@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from focops.config import TrainConfig, default_config, validate
+from focops.core.base import FILLED
 from focops.core.networks import Network
 from focops.display.progress import Display, ManyDisplay, OneRun
 from focops.errors import RunError, UsageError
@@ -43,7 +44,7 @@ def train(
     """
     config = default_config(task, algo, preset, options.get("backend", "cpu"))
     own = {f.name for f in dataclasses.fields(config)} - {"algo", "algorithm", "task", "preset", "out"}
-    of_algo = {f.name for f in dataclasses.fields(config.algo)} - {"limits", "cost_discounts", "updates"}
+    of_algo = {f.name for f in dataclasses.fields(config.algo)} - set(FILLED)
     unknown = set(options) - own - of_algo
     if unknown:
         raise UsageError(f"unknown option {min(unknown)!r}; there are: {', '.join(sorted(own | of_algo))}")
@@ -210,7 +211,8 @@ def _start_from(trainer: Trainer, source: Path, task: str) -> None:
 def _changed(config: TrainConfig, steps: int | None, changes: Mapping[str, Any]) -> TrainConfig:
     """The config with another total, and other values for what is traced: the rest is built into the run."""
     fields = dataclasses.fields(config.algo)
-    may = [f.name for f in fields if isinstance(getattr(config.algo, f.name), float) and not f.metadata.get("static")]
+    traced = [f.name for f in fields if not f.metadata.get("static") and f.name not in FILLED]
+    may = [name for name in traced if isinstance(getattr(config.algo, name), float)]
     values = {}
     for name, value in changes.items():
         if name not in may:

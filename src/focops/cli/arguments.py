@@ -13,13 +13,14 @@ import tyro
 from focops import envs
 from focops.cli import grid
 from focops.config import DEFAULT_TASK, Backend, TrainConfig, default_config, validate
+from focops.core.base import FILLED
 from focops.core.config import field_types
 from focops.errors import UsageError
 from focops.runs.directory import RunDirectory, named
 from focops.runs.sinks import OpenSink, asked_for
 
-NOT_FLAGS = ("limits", "cost_discounts", "updates", "network")
-"""Fields of an algorithm's Config that are not flags: set from the constraints and the steps, or from Python."""
+NOT_FLAGS = (*FILLED, "network")
+"""Fields of an algorithm's Config that are not flags: filled by the run, or set from Python."""
 Numbers = tuple[float, ...]
 _COUNT = re.compile(r"(\d+)(?:\.(\d+))?(?:([kmg])|e\+?(\d{1,2}))?", re.IGNORECASE)
 _POWERS = {"k": 3, "m": 6, "g": 9}

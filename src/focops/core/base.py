@@ -47,8 +47,12 @@ class Config:
     """b: filled from the constraints."""
     cost_discounts: tuple[float, ...] = ()
     """γ_C: filled from the constraints."""
-    updates: float = math.inf
+    updates: Positive = math.inf
     """Updates that the run makes in all: filled from its steps."""
+
+
+FILLED = ("limits", "cost_discounts", "updates")
+"""Fields that a run fills: nobody sets them."""
 
 
 def network(config: Config) -> Network:
