@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from focops.algorithms import ALGORITHMS
-from focops.core.config import ranges
+from focops.core.fields import ranges
 from focops.envs import tasks
 from focops.errors import UsageError
 

@@ -23,8 +23,8 @@ from jaxtyping import Array, Float, Key
 from focops.core import first_order, multipliers, policy
 from focops.core.base import network
 from focops.core.card import Card
-from focops.core.config import Fraction, Positive, pytree_config
 from focops.core.estimate import Batch, estimate
+from focops.core.fields import Fraction, Positive, pytree_config
 from focops.core.first_order import Info, State
 from focops.core.normalize import RunningStats
 from focops.core.spec import Spec

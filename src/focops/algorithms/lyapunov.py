@@ -29,8 +29,8 @@ from jaxtyping import Array, Float, Key
 from focops.core import first_order, policy, surrogates, trust_region
 from focops.core.base import network
 from focops.core.card import Card
-from focops.core.config import Count, InnerFraction, Positive, pytree_config, static
 from focops.core.estimate import Batch, estimate
+from focops.core.fields import Count, InnerFraction, Positive, pytree_config, static
 from focops.core.first_order import Info, State
 from focops.core.normalize import RunningStats
 from focops.core.spec import Spec

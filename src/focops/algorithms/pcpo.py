@@ -23,8 +23,8 @@ from jaxtyping import Array, Float, Key
 
 from focops.core import second_order, trust_region
 from focops.core.card import Card
-from focops.core.config import pytree_config, static
 from focops.core.estimate import estimate
+from focops.core.fields import pytree_config, static
 from focops.core.normalize import RunningStats
 from focops.core.second_order import Info, State
 from focops.core.spec import Spec

@@ -17,8 +17,8 @@ from jaxtyping import Array, Float, Key
 
 from focops.core import first_order, multipliers, surrogates
 from focops.core.card import Card
-from focops.core.config import InnerFraction, NotNegative, pytree_config
 from focops.core.estimate import Batch, estimate
+from focops.core.fields import InnerFraction, NotNegative, pytree_config
 from focops.core.first_order import Info, State
 from focops.core.normalize import RunningStats
 from focops.core.spec import Spec

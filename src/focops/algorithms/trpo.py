@@ -14,8 +14,8 @@ from jaxtyping import Array, Float, Key
 
 from focops.core import second_order
 from focops.core.card import Card
-from focops.core.config import Finite, pytree_config
 from focops.core.estimate import estimate
+from focops.core.fields import Finite, pytree_config
 from focops.core.normalize import RunningStats
 from focops.core.second_order import Info, State
 from focops.core.spec import Spec

@@ -13,7 +13,7 @@ import tyro
 from focops import envs
 from focops.cli import grid
 from focops.config import DEFAULT_TASK, Backend, TrainConfig, default_config, validate
-from focops.core.config import field_types
+from focops.core.fields import field_types
 from focops.errors import UsageError
 from focops.runs.directory import RunDirectory, named
 from focops.runs.sinks import OpenSink, asked_for

@@ -13,7 +13,7 @@ import numpy as np
 
 from focops.algorithms import ALGORITHMS
 from focops.config import TrainConfig
-from focops.core.config import field_types
+from focops.core.fields import field_types
 from focops.errors import UsageError
 
 FORMAT = 1
