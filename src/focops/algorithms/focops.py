@@ -22,7 +22,7 @@ from jaxtyping import Array, Float, Key
 
 from focops.core import first_order, multipliers, policy
 from focops.core.base import network
-from focops.core.card import Card
+from focops.core.description import Description
 from focops.core.estimate import Batch, estimate
 from focops.core.fields import Fraction, Positive, pytree_config
 from focops.core.first_order import Info, State
@@ -30,7 +30,9 @@ from focops.core.normalize import RunningStats
 from focops.core.spec import Spec
 from focops.core.types import Params, Rollout
 
-CARD = Card("first", "integrates J_C − b", "bounded violation per update, for exact π*", "Zhang et al. 2020")
+DESCRIPTION = Description(
+    "first", "integrates J_C − b", "bounded violation per update, for exact π*", "Zhang et al. 2020"
+)
 
 
 @pytree_config

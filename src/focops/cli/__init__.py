@@ -195,13 +195,13 @@ def algos(words: list[str]) -> int:
     from rich.table import Table
 
     from focops.algorithms import ALGORITHMS
-    from focops.core.card import NO_CARD
+    from focops.core.description import NO_DESCRIPTION
 
     table = Table(
         "algorithm", "order", "multiplier", "guarantees", "reference", box=None, header_style="dim", pad_edge=False
     )
     for name, module in ALGORITHMS.items():
-        table.add_row(name, *getattr(module, "CARD", NO_CARD))
+        table.add_row(name, *getattr(module, "DESCRIPTION", NO_DESCRIPTION))
     # a pipe has no width: keep each algorithm on one line there
     Console(highlight=False, width=None if sys.stdout.isatty() else 120).print(table)
     return 0
