@@ -19,7 +19,7 @@ from focops.core.networks import MLP
 from focops.core.spec import Spec
 from focops.errors import UsageError
 from focops.runs import checkpoint
-from focops.runs.policy import FILE, load, save_policy
+from focops.runs.policy_file import FILE, load, save_policy
 
 SPEC = Spec(3, 2, False, (), None, (-1.0, -2.0), (1.0, 2.0))
 NO_FIXTURES = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -18,7 +18,7 @@ from focops.evaluation import host
 from focops.evaluation.judge import Evaluation, estimate, judge
 from focops.evaluation.protocol import Protocol
 from focops.runs.directory import RunDirectory, runs_in
-from focops.runs.policy import Policy, load
+from focops.runs.policy_file import Policy, load
 from focops.training.host import configure_jax
 
 log = logging.getLogger(__name__)
