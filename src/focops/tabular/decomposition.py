@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from scipy.optimize import linprog
 
 from focops.tabular.cmdp import CMDP
-from focops.tabular.evaluation import solve_chain
+from focops.tabular.exact_values import solve_chain
 
 _GAP = 1e-9
 HIGHS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}

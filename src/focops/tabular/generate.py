@@ -7,7 +7,7 @@ import scipy.sparse as sp
 
 from focops.errors import UsageError
 from focops.tabular.cmdp import CMDP, grid_cells
-from focops.tabular.evaluation import evaluate
+from focops.tabular.exact_values import evaluate
 
 MOVES = {"up": (-1, 0), "right": (0, 1), "down": (1, 0), "left": (0, -1)}
 CELLS = "S start, G goal, H hazard, # wall, . free"

@@ -19,7 +19,7 @@ from scipy.optimize import linprog
 from focops.errors import UsageError
 from focops.tabular.cmdp import CMDP
 from focops.tabular.decomposition import HIGHS, Optimum, decompose
-from focops.tabular.evaluation import Evaluation, evaluate
+from focops.tabular.exact_values import PolicyValues, evaluate
 
 TOLERANCE = 1e-6
 """Relative to 1 + |b|: how far a cost may be from its limit and count as at it."""
@@ -51,7 +51,7 @@ class Solution(NamedTuple):
     occupancy: Float[np.ndarray, "S A"]
     bound: float
     """No feasible policy has a higher return than this (the dual's value)."""
-    evaluation: Evaluation
+    evaluation: PolicyValues
 
 
 def solve_lp(cmdp: CMDP, method: Method = "auto") -> Solution:

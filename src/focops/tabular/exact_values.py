@@ -14,7 +14,7 @@ _DENSE = 1000
 _PRECISION = 1e-12
 
 
-class Evaluation(NamedTuple):
+class PolicyValues(NamedTuple):
     """The exact values and costs of a policy."""
 
     ret: float
@@ -31,7 +31,7 @@ class Evaluation(NamedTuple):
     cost_advantage: Float[np.ndarray, "S A m"]
 
 
-def evaluate(cmdp: CMDP, policy: Any) -> Evaluation:
+def evaluate(cmdp: CMDP, policy: Any) -> PolicyValues:
     """Solve the policy's linear equations; no sampling, no truncation."""
     table = policy_table(cmdp, policy)
     chain = state_chain(cmdp, table)
@@ -41,7 +41,7 @@ def evaluate(cmdp: CMDP, policy: Any) -> Evaluation:
     ]  # fmt: skip
     cost_value = np.stack([v for v, _ in costs], -1) if costs else np.zeros((cmdp.num_states, 0))
     cost_q = np.stack([each for _, each in costs], -1) if costs else np.zeros((*cmdp.reward.shape, 0))
-    return Evaluation(
+    return PolicyValues(
         ret=float(cmdp.start @ value),
         cost_return=cmdp.start @ cost_value,
         visitation=visitation(cmdp, table),

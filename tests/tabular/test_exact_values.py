@@ -8,8 +8,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 
 from focops.errors import UsageError
-from focops.tabular import CMDP, evaluate, garnet, gridworld, load, queue, save
-from focops.tabular import evaluation as module
+from focops.tabular import CMDP, evaluate, exact_values, garnet, gridworld, load, queue, save
 from tests.tabular.problems import series, with_policy
 
 
@@ -44,7 +43,7 @@ def test_each_cost_is_discounted_by_its_own_discount():
 def test_large_problems_are_evaluated_as_exactly_as_small_ones(monkeypatch):
     problem = garnet(300, 3, 2, branching=5, discount=0.99)
     dense = evaluate(problem, problem.uniform())
-    monkeypatch.setattr(module, "_DENSE", 10)
+    monkeypatch.setattr(exact_values, "_DENSE", 10)
     sparse = evaluate(problem, problem.uniform())
     for a, b in zip(dense, sparse, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-9)
