@@ -71,10 +71,10 @@ def train(runs: Sequence[tuple[str, Options, Sequence[str]]]) -> int:
     except OSError as error:
         raise UsageError(f"cannot write in {base}: {error.strerror}; choose another --out") from error
     if first.config.backend == "mjx":
-        from focops.cli import programs
+        from focops.cli import device_grid
 
         configs = [dataclasses.replace(options.config, out=base / name) for name, options, _ in runs]
-        return programs.train(base, configs, first)
+        return device_grid.train(base, configs, first)
     return run_all(base, jobs, first.jobs, max(options.config.threads for _, options, _ in runs), first.quiet)
 
 
@@ -87,9 +87,9 @@ def resume(options: ResumeOptions) -> int:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(f"{base / 'grid.json'} is damaged: {error}; resume its runs one by one") from None
     if any(grid.value_of(grid.split(job.words), "--backend", "cpu") == "mjx" for job in jobs):
-        from focops.cli import programs
+        from focops.cli import device_grid
 
-        return programs.resume(base, {job.directory: job.words for job in jobs}, options)
+        return device_grid.resume(base, {job.directory: job.words for job in jobs}, options)
     extra = ["--wandb"] * options.wandb + (["--steps", str(options.steps)] if options.steps else [])
     extra += [word for name, value in options.changes.items() for word in (f"--algo.{name}", value)]
     threads = 1

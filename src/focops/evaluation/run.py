@@ -86,11 +86,11 @@ def _evaluate(
         require_mjx(run.config.task)
     if jax.default_backend() == "cpu":
         log.warning("--backend mjx: JAX sees no accelerator here: slow; --backend cpu is made for this")
-    programs: dict[Any, list[int]] = {}
+    groups: dict[Any, list[int]] = {}
     for i, run in enumerate(runs):
-        programs.setdefault(_program_of(run), []).append(i)
+        groups.setdefault(_sharing_key(run), []).append(i)
     found: dict[int, Evaluation] = {}
-    for group in programs.values():
+    for group in groups.values():
         found |= zip(group, _on_device([runs[i] for i in group], protocol), strict=True)
     return [found[i] for i in range(len(runs))]
 
@@ -128,7 +128,7 @@ def _on_host(run: Trained, protocol: Protocol, threads: int) -> Evaluation:
 
 
 def _on_device(runs: Sequence[Trained], protocol: Protocol) -> list[Evaluation]:
-    """Runs that `_program_of` says can share a program."""
+    """Runs that `_sharing_key` says can share a program."""
     from focops.evaluation.device import run_episodes
 
     config, network = runs[0].config, runs[0].policy.network
@@ -144,7 +144,7 @@ def _on_device(runs: Sequence[Trained], protocol: Protocol) -> list[Evaluation]:
     return [_judged(run, protocol, "mjx", own, rows, 0, int(diverged)) for run, own, rows, diverged in each]
 
 
-def _program_of(run: Trained) -> Any:
+def _sharing_key(run: Trained) -> Any:
     """What is constant in a program of many policies, and the discounts, which they share; limits may differ."""
     leaves, structure = jax.tree.flatten((run.policy.params, run.policy.stats))
     discounts = tuple(c.discount for c in _constraints(run.config))

@@ -19,8 +19,8 @@ from focops.envs.mjx import Impl, MjxTask
 from focops.errors import RunError, UsageError
 from focops.training import iteration
 from focops.training.device.devices import RUNS, Devices
-from focops.training.device.program import Physics, Program, Rejected, Runs
 from focops.training.device.sharing import require_alike
+from focops.training.device.vectorized import Physics, Rejected, Runs, VectorizedIteration
 from focops.training.finite import first_fault
 from focops.training.host import configure_jax
 from focops.training.iteration import Report
@@ -29,7 +29,7 @@ from focops.training.state import Failure, Record, RunState, checkpoint_due, key
 log = logging.getLogger(__name__)
 
 ITERATED = RUNS, RUNS, RUNS, PartitionSpec(None, "runs"), RUNS
-"""The axis of runs in each part of what `Program.iterate` returns."""
+"""The axis of runs in each part of what `VectorizedIteration.iterate` returns."""
 Iterated = tuple[Report, Physics, Trajectories, Rejected]
 """That, without the runs themselves; on the devices."""
 
@@ -55,13 +55,13 @@ class DeviceTrainer:
         """Iterations reported."""
 
         steps = first.batch_size // first.num_envs
-        self._program = Program(
+        self._vectorized = VectorizedIteration(
             env, ALGORITHMS[first.algorithm], network(algos[0]), first.num_envs, steps, first.fresh_episodes
         )
         self._config = self._spread([jax.tree.map(np.float32, algo) for algo in algos])
         self._arrays = self._devices.copied(env.arrays(self._devices.share * first.num_envs))
-        self._iterate = self._compiled(Program.iterate, ITERATED, donate=True)
-        self._cut = self._compiled(Program.cut, donate=True)
+        self._iterate = self._compiled(VectorizedIteration.iterate, ITERATED, donate=True)
+        self._cut = self._compiled(VectorizedIteration.cut, donate=True)
         # Starting an iteration takes nearly as long as the iteration: the host follows the physics and the epochs step
         # by step. So a separate thread does it, while this one processes the numbers of the previous iteration.
         self._starter = ThreadPoolExecutor(1, "iteration")
@@ -71,7 +71,7 @@ class DeviceTrainer:
         """Whether no further iteration is to be started ahead."""
         self._overflowed = False
 
-        self._runs: Runs = self._compiled(Program.begin)(*self._seeds(), self._config)
+        self._runs: Runs = self._compiled(VectorizedIteration.begin)(*self._seeds(), self._config)
         self._states: list[RunState] | None = None
         """What `states` has copied to the host."""
         self._failures: list[Failure | None] = [None] * len(configs)
@@ -170,8 +170,8 @@ class DeviceTrainer:
         return tuple(iterated)
 
     def _compiled(self, method: Callable[..., Any], out: Any = RUNS, donate: bool = False) -> Any:
-        """A method of `Program` as a jitted function; the task's arrays are an argument of it, not constants in it."""
-        function = lambda arrays, *own: method(self._program.using(arrays), *own)
+        """Jit a method of `VectorizedIteration`, with the task's arrays as an argument instead of as constants."""
+        function = lambda arrays, *own: method(self._vectorized.using(arrays), *own)
         return self._devices.compiled(function, self._arrays, out, donate)
 
     def _spread(self, trees: Sequence[Any]) -> Any:

@@ -1,4 +1,4 @@
-"""What a program of many runs shows while it trains: all of them in a few numbers, and a row for some."""
+"""What is shown while many runs train as one program: a summary of all, and a row each for some of them."""
 
 import sys
 import time
@@ -24,11 +24,11 @@ def choose_display(program: int, programs: int, quiet: bool) -> ManyDisplay:
     console = Console(highlight=False)
     which = f"program {program} of {programs}: " if programs > 1 else ""
     if quiet or not console.is_terminal or console.is_dumb_terminal:
-        return ProgramLines(which, sys.stdout, np.inf if quiet else PLAIN_SECONDS)
-    return ProgramTable(which, console)
+        return ManyRunsLines(which, sys.stdout, np.inf if quiet else PLAIN_SECONDS)
+    return ManyRunsTable(which, console)
 
 
-class ProgramLines:
+class ManyRunsLines:
     """The first and the last iteration, and one every few seconds, as lines."""
 
     def __init__(self, which: str, stream: TextIO, every_s: float) -> None:
@@ -62,7 +62,7 @@ class ProgramLines:
         self._records, self._printed = {}, time.monotonic()
 
 
-class ProgramTable(ProgramLines):
+class ManyRunsTable(ManyRunsLines):
     """The same in place, with a bar and a row for the first runs."""
 
     def __init__(self, which: str, console: Console) -> None:
