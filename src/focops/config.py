@@ -18,7 +18,7 @@ from focops.errors import UsageError
 Preset = Literal["fast", "paper"]
 PRESETS: tuple[Preset, ...] = ("fast", "paper")
 Backend = Literal["cpu", "mjx"]
-BACKENDS: tuple[Backend, ...] = ("cpu", "mjx")
+_BACKENDS: tuple[Backend, ...] = ("cpu", "mjx")
 DEFAULT_TASK = "HalfCheetahSpeed-v0"
 
 
@@ -84,8 +84,8 @@ def default_config(
         raise UsageError(f"unknown algorithm {algorithm!r}; there are: {', '.join(ALGORITHMS)}")
     if preset not in PRESETS:
         raise UsageError(f"unknown preset {preset!r}; there are: {', '.join(PRESETS)}")
-    if backend not in BACKENDS:
-        raise UsageError(f"unknown backend {backend!r}; there are: {', '.join(BACKENDS)}")
+    if backend not in _BACKENDS:
+        raise UsageError(f"unknown backend {backend!r}; there are: {', '.join(_BACKENDS)}")
     found = tasks.find(task)
     families = (tasks.ANY,) if found is None else (tasks.ANY, found.family)
     settings: dict[str, Any] = {}

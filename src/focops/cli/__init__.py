@@ -17,7 +17,7 @@ from focops.display.say import say
 from focops.errors import RunError, UsageError
 
 FAILED, USAGE = 1, 2
-HELP = """\
+_HELP = """\
 focops: constrained reinforcement learning that keeps its costs within their limits
 
   focops train [TASK]      train a policy; HalfCheetahSpeed if no task is named
@@ -68,16 +68,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(command: str, words: list[str]) -> int:
     if command in ("-h", "--help", "help"):
-        print(HELP, end="")
+        print(_HELP, end="")
         return 0
     if command == "--version":
         print(f"focops {metadata.version('focops')}")
         return 0
-    if command not in COMMANDS:
-        close = difflib.get_close_matches(command, COMMANDS, n=1)
-        hint = f"did you mean `focops {close[0]}`?" if close else f"there are: {', '.join(COMMANDS)}"
+    if command not in _COMMANDS:
+        close = difflib.get_close_matches(command, _COMMANDS, n=1)
+        hint = f"did you mean `focops {close[0]}`?" if close else f"there are: {', '.join(_COMMANDS)}"
         raise UsageError(f"unknown command {command!r}; {hint}")
-    return COMMANDS[command](words)
+    return _COMMANDS[command](words)
 
 
 def train(words: list[str]) -> int:
@@ -207,7 +207,7 @@ def algos(words: list[str]) -> int:
     return 0
 
 
-COMMANDS: dict[str, Callable[[list[str]], int]] = {
+_COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "train": train,
     "resume": resume,
     "evaluate": evaluate,
@@ -242,7 +242,7 @@ def _longer(summary: dict[str, Any]) -> str:
 
 def _no_arguments(command: str, words: list[str]) -> None:
     if {"-h", "--help"} & set(words):
-        print(HELP, end="")
+        print(_HELP, end="")
         raise SystemExit(0)
     if words:
         raise UsageError(f"unknown argument {words[0]!r}; `focops {command}` takes none")

@@ -23,7 +23,7 @@ from focops.runs.files import held_in_place, open_own, write_json
 from focops.runs.sinks import read_last
 
 POLL_SECONDS = 0.25
-NOT_PASSED_ON = ("--out", "--jobs", "--quiet")
+_NOT_PASSED_ON = ("--out", "--jobs", "--quiet")
 
 
 @dataclass
@@ -104,7 +104,7 @@ def resume(options: ResumeOptions) -> int:
 
 
 def _train_words(words: Sequence[str], directory: Path) -> list[str]:
-    kept = [w for w in grid.split(words) if w.owner not in NOT_PASSED_ON and w.text not in NOT_PASSED_ON]
+    kept = [w for w in grid.split(words) if w.owner not in _NOT_PASSED_ON and w.text not in _NOT_PASSED_ON]
     texts = [os.path.abspath(w.text) if w.owner == "--from" else w.text for w in kept]  # resumed from anywhere
     return ["train", *texts, "--out", str(directory), "--quiet"]
 

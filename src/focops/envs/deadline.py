@@ -12,7 +12,7 @@ from focops.errors import RunError
 
 REPEAT_SECONDS = 1.0
 """Seconds between two attempts to interrupt code that catches what is raised in it."""
-ATTEMPTS = 5
+_ATTEMPTS = 5
 """Attempts after which the process is ended."""
 _last_actions: list[Callable[[RunError], RunError]] = []
 
@@ -61,7 +61,7 @@ class Deadline:
     def _expire(self, *_: object) -> None:
         if self._inside:
             self._attempts += 1
-            if self._attempts > ATTEMPTS:
+            if self._attempts > _ATTEMPTS:
                 self._give_up()
             raise _Expired
 

@@ -32,7 +32,7 @@ from focops.errors import RunError, UsageError
 
 log = logging.getLogger(__name__)
 
-NEVER = np.iinfo(np.int32).max
+_NEVER = np.iinfo(np.int32).max
 REPLAYED = 10_000
 """Actions of an episode that are stored for replaying."""
 
@@ -95,15 +95,15 @@ class GymnasiumVector:
         self._seed, self._steps = seed, 0
         self._episode = np.zeros(self.num_envs, np.int64)
         self.obs = np.zeros((self.num_envs, self.spec.obs_size), np.float32)
-        self._seen_limit = self.spec.time_limit or NEVER
+        self._seen_limit = self.spec.time_limit or _NEVER
         self.restart()
 
     def restart(self) -> None:
         self.age = np.zeros(self.num_envs, np.int32)
-        self._horizon = np.full(self.num_envs, NEVER, np.int32)  # the time limit itself is the environment's
+        self._horizon = np.full(self.num_envs, _NEVER, np.int32)  # the time limit itself is the environment's
         self._filled = 0
         self._begin(range(self.num_envs))
-        if self.stagger and self._seen_limit < NEVER:
+        if self.stagger and self._seen_limit < _NEVER:
             self._horizon = first_horizons(self.num_envs, self._seen_limit)
 
     def step(self, action: np.ndarray) -> Step:
@@ -224,7 +224,7 @@ class GymnasiumVector:
                 seed = np.random.SeedSequence((self._seed, i, int(self._episode[i]))).generate_state(1)[0]
                 self.obs[i] = self._flat(self._reset(i, int(seed)), i)
                 self._episode[i] += 1
-                self.age[i], self._horizon[i] = 0, NEVER
+                self.age[i], self._horizon[i] = 0, _NEVER
         self._check_finite("first observation", self.obs)
 
     def _reset(self, i: int, seed: int) -> Any:

@@ -23,7 +23,7 @@ for an environment that is not yours, register a wrapper of it with gymnasium.re
             return obs, reward, terminated, truncated, {**info, "cost": my_cost(obs, action)}"""
 
 
-class CostIntoInfo(gymnasium.Wrapper):
+class _CostIntoInfo(gymnasium.Wrapper):
     """Moves the third of six returned values into info["cost"]; innermost, so that Gymnasium's wrappers see five."""
 
     def step(self, action: Any) -> Any:
@@ -64,7 +64,7 @@ def open_env(env_id: str) -> gymnasium.Env:
 
     def create(**kwargs: Any) -> gymnasium.Env:
         env = creator(**kwargs)
-        return CostIntoInfo(env) if isinstance(env, gymnasium.Env) else env
+        return _CostIntoInfo(env) if isinstance(env, gymnasium.Env) else env
 
     spec.entry_point = create
     try:

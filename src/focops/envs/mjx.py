@@ -23,11 +23,11 @@ from focops.envs.stagger import first_horizons
 from focops.envs.tasks import SELF_CONTACTS, Physics, Task
 
 Data = Any
-"""`mjx.Data` of N simulations; `Placed` for a robot that is moved without physics."""
+"""`mjx.Data` of N simulations; `_Placed` for a robot that is moved without physics."""
 
 ABSURD = 1e6
 """A simulation is unstable if a joint position or velocity is beyond this, or not finite."""
-STREAM = 0x73696D
+_STREAM = 0x73696D
 """Separates the random numbers of episode starts from those that the learner draws from the same seed."""
 
 
@@ -67,14 +67,14 @@ class Transition(NamedTuple):
     next_obs: Float[Array, "N O"]
 
 
-class Placed(NamedTuple):
+class _Placed(NamedTuple):
     """The part of `mjx.Data` that a robot moved without physics has."""
 
     qpos: Float[Array, "N nq"]
     qvel: Float[Array, "N nv"]
     qacc_warmstart: Float[Array, "N nv"]
 
-    def replace(self, **fields: Any) -> "Placed":
+    def replace(self, **fields: Any) -> "_Placed":
         return self._replace(**{name: value for name, value in fields.items() if name in self._fields})
 
 
@@ -145,7 +145,7 @@ class MjxTask:
         """MuJoCo's working arrays for simulations in these states."""
         state = dict(qpos=sims.qpos, qvel=sims.qvel, qacc_warmstart=sims.warmstart)
         if self._mjx is None:
-            return Placed(**state)
+            return _Placed(**state)
         n = len(sims.age)
         blank = self._make_data(n) if self._blank is None else self._blank
         shared = _shared_fields() if self.impl == "warp" else frozenset()
@@ -245,7 +245,7 @@ class MjxTask:
         """`Task.start` with JAX's random numbers."""
         robot, model = self.task.robot, self.model
         key = jax.random.wrap_key_data(seed, impl="threefry2x32")
-        for part in (STREAM, number, episode):
+        for part in (_STREAM, number, episode):
             key = jax.random.fold_in(key, part)
         for_pos, for_vel, for_place = jax.random.split(key, 3)
         qpos = jnp.asarray(model.qpos0, jnp.float32) + robot.noise * jax.random.uniform(
@@ -267,7 +267,7 @@ class MjxTask:
 
 def _read(data: Data, field: str) -> Array:
     """A field of `Data`; some of `mjx.Data`'s are the implementation's own."""
-    public = isinstance(data, Placed) or field in {f.name for f in dataclasses.fields(data)}
+    public = isinstance(data, _Placed) or field in {f.name for f in dataclasses.fields(data)}
     return getattr(data if public else data._impl, field)
 
 

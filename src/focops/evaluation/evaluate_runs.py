@@ -24,7 +24,7 @@ from focops.training.host import configure_jax
 log = logging.getLogger(__name__)
 
 
-class Trained(NamedTuple):
+class _Trained(NamedTuple):
     """A run that has a policy."""
 
     path: Path | str
@@ -95,7 +95,7 @@ def _evaluate(
     return [found[i] for i in range(len(runs))]
 
 
-def _trained(paths: Sequence[Path | str], network: Network | None) -> list[Trained]:
+def _trained(paths: Sequence[Path | str], network: Network | None) -> list[_Trained]:
     """The runs' configs and policies; every run must have one."""
     if not paths:
         raise UsageError("no run is given; give the directory of a run or of a grid, or several")
@@ -108,10 +108,10 @@ def _trained(paths: Sequence[Path | str], network: Network | None) -> list[Train
             " it is written with the first checkpoint: let training go on (`focops resume`), or name only the others"
         )
     configs = [directory.config_with(network) for directory in directories]
-    return [Trained(path, config, load(path, network)) for path, config in zip(paths, configs, strict=True)]
+    return [_Trained(path, config, load(path, network)) for path, config in zip(paths, configs, strict=True)]
 
 
-def _on_host(run: Trained, protocol: Protocol, threads: int) -> Evaluation:
+def _on_host(run: _Trained, protocol: Protocol, threads: int) -> Evaluation:
     config, each = run.config, protocol.episodes // len(protocol.seeds)
     at_once = host.AT_ONCE if envs.find(config.task) else config.num_envs
     env = envs.make(
@@ -127,7 +127,7 @@ def _on_host(run: Trained, protocol: Protocol, threads: int) -> Evaluation:
     return _judged(run, protocol, "cpu", env.spec.constraints, rows, cut, diverged)
 
 
-def _on_device(runs: Sequence[Trained], protocol: Protocol) -> list[Evaluation]:
+def _on_device(runs: Sequence[_Trained], protocol: Protocol) -> list[Evaluation]:
     """Runs that `_sharing_key` says can share a program."""
     from focops.evaluation.device import run_episodes
 
@@ -144,7 +144,7 @@ def _on_device(runs: Sequence[Trained], protocol: Protocol) -> list[Evaluation]:
     return [_judged(run, protocol, "mjx", own, rows, 0, int(diverged)) for run, own, rows, diverged in each]
 
 
-def _sharing_key(run: Trained) -> Any:
+def _sharing_key(run: _Trained) -> Any:
     """What is constant in a program of many policies, and the discounts, which they share; limits may differ."""
     leaves, structure = jax.tree.flatten((run.policy.params, run.policy.stats))
     discounts = tuple(c.discount for c in _constraints(run.config))
@@ -159,7 +159,7 @@ def _constraints(config: TrainConfig) -> tuple[Constraint, ...]:
 
 
 def _judged(
-    run: Trained,
+    run: _Trained,
     protocol: Protocol,
     backend: Backend,
     constraints: Sequence[Constraint],

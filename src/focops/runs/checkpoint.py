@@ -23,7 +23,7 @@ from focops.runs.identity import Identity, difference
 
 FORMAT = 1
 KEPT = 2
-DTYPES = ("bool", "int8", "int32", "int64", "uint8", "uint32", "uint64", "float16", "float32", "float64")
+_DTYPES = ("bool", "int8", "int32", "int64", "uint8", "uint32", "uint64", "float16", "float32", "float64")
 _NAME = re.compile(r"(\d+)\.safetensors")
 _NO_DIGEST = "0" * 64
 
@@ -61,7 +61,7 @@ def load(path: Path) -> tuple[Arrays, Meta]:
     return deserialize(data, str(path))
 
 
-def load_own(path: Path, run: Identity) -> tuple[Arrays, Meta]:
+def _load_own(path: Path, run: Identity) -> tuple[Arrays, Meta]:
     """`load`; CheckpointError also if the file is of another run."""
     arrays, meta = load(path)
     other = difference(meta.get("run") if isinstance(meta, dict) else None, run)
@@ -76,7 +76,7 @@ def load_newest(folder: Path, run: Identity | None = None) -> tuple[Arrays, Meta
     problems: list[str] = []
     for _, path in reversed(_numbered(folder)):
         try:
-            loaded = load_own(path, run or {})
+            loaded = _load_own(path, run or {})
         except CheckpointError as error:
             problems.append(str(error))
             continue
@@ -95,7 +95,7 @@ def load_common(folders: Sequence[Path], runs: Sequence[Identity]) -> list[Array
         return None if newest is None else [newest[0]]
     for number in sorted(set.intersection(*map(numbers, folders)), reverse=True):
         try:
-            return [load_own(_path(folder, number), run)[0] for folder, run in zip(folders, runs, strict=True)]
+            return [_load_own(_path(folder, number), run)[0] for folder, run in zip(folders, runs, strict=True)]
         except CheckpointError as error:
             warnings.warn(f"{error}. Going on from an earlier one", CheckpointWarning, stacklevel=2)
     if all(_numbered(folder) for folder in folders):
@@ -107,8 +107,8 @@ def serialize(arrays: Arrays, meta: Meta) -> bytes:
     """The file's bytes; the same arrays and meta give the same bytes."""
     contiguous = {name: np.array(array, order="C", copy=None) for name, array in arrays.items()}
     for name, array in contiguous.items():
-        if array.dtype.name not in DTYPES:
-            raise TypeError(f"array {name!r} has dtype {array.dtype}; a checkpoint holds {', '.join(DTYPES)}")
+        if array.dtype.name not in _DTYPES:
+            raise TypeError(f"array {name!r} has dtype {array.dtype}; a checkpoint holds {', '.join(_DTYPES)}")
     header = json.dumps({"format": FORMAT, "sha256": _NO_DIGEST, "meta": meta})
     data = safetensors.numpy.save(contiguous, {"focops": header})
     return data.replace(_NO_DIGEST.encode(), hashlib.sha256(data).hexdigest().encode(), 1)

@@ -20,7 +20,7 @@ from focops.runs.identity import Identity, run_id
 
 _ELSEWHERE = "choose another --out"
 _MEND = "check its permissions and the space on its disk, then try again"
-PACKAGES = ("focops", "jax", "jaxlib", "numpy", "mujoco", "gymnasium")
+_PACKAGES = ("focops", "jax", "jaxlib", "numpy", "mujoco", "gymnasium")
 
 
 class RunDirectory:
@@ -38,7 +38,7 @@ class RunDirectory:
     def create(cls, config: TrainConfig, versions: dict[str, str] | None = None) -> Self:
         """Make and lock the directory of a new run (config.out, or a name in runs/) and write its config.json."""
         run = cls(Path(config.out) if config.out is not None else default_path(config))
-        run.require_name()
+        run._require_name()
         with _explained(run.path, "make a run's directory", _ELSEWHERE):
             run.path.mkdir(parents=True, exist_ok=True)
         run._acquire(_ELSEWHERE)
@@ -87,11 +87,11 @@ class RunDirectory:
         return self.path / ".lock"
 
     @property
-    def holds_run(self) -> bool:
+    def _holds_run(self) -> bool:
         files = (self.config_file, self.metrics_file, self.summary_file)
         return any(file.exists() for file in files) or any(self.checkpoints.glob("*.safetensors"))
 
-    def require_name(self) -> None:
+    def _require_name(self) -> None:
         """Refuse a name that cannot be a file name or be printed."""
         name = str(self.path)
         if "\0" in name or name.encode(errors="ignore").decode() != name:
@@ -99,9 +99,9 @@ class RunDirectory:
 
     def require_free(self) -> None:
         """Refuse a directory that cannot become a new run's; nothing is written."""
-        self.require_name()
+        self._require_name()
         with _explained(self.path, "look into", _ELSEWHERE):
-            holds_run = self.holds_run
+            holds_run = self._holds_run
             existing = next(path for path in (self.path, *self.path.absolute().parents) if path.exists())
         if holds_run:
             raise UsageError(f"{self.path} holds a run; `focops resume {self.path}` goes on with it, or {_ELSEWHERE}")
@@ -297,7 +297,7 @@ def default_path(config: TrainConfig, what: str | None = None) -> Path:
 def current_versions() -> dict[str, str]:
     """Versions of Python and of the packages that affect a run's numbers, and the platform."""
     found = {"python": platform.python_version(), "platform": platform.platform(), "machine": platform.machine()}
-    for package in PACKAGES:
+    for package in _PACKAGES:
         with contextlib.suppress(metadata.PackageNotFoundError):
             found[package] = metadata.version(package)
     return found

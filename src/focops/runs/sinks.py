@@ -15,8 +15,8 @@ from typing import Any, Protocol
 from focops.errors import RunError, UsageError
 from focops.runs.files import open_own, write_atomically
 
-METRICS = "metrics.jsonl"
-FLUSH_SECONDS = 10
+_METRICS = "metrics.jsonl"
+_FLUSH_SECONDS = 10
 Record = dict[str, Any]
 """One iteration: flat, plain JSON (NaN and infinities are None); `samples` is the step in every sink."""
 
@@ -50,7 +50,7 @@ class JSONL:
     """metrics.jsonl, the numbers that all of focops reads."""
 
     def __init__(self, directory: Path, iteration: int = 0) -> None:
-        self._path = directory / METRICS
+        self._path = directory / _METRICS
         self._file = _explained(self._path, lambda: open_own(self._path, "ab"))  # open as long as the run
         self._keep(iteration)
 
@@ -88,7 +88,7 @@ class TensorBoard:
         self._summary: Any = vars(summary_pb2)["Summary"]
         self._flushed = time.monotonic()
         self._writer = EventsWriter(str(directory / "events"), f".{uuid.uuid4().hex[:8]}")
-        last = read_last(directory / METRICS)
+        last = read_last(directory / _METRICS)
         if last is not None:  # a resumed run: TensorBoard forgets what came after
             session = vars(event_pb2)["SessionLog"]
             start = session(status=session.START)
@@ -98,7 +98,7 @@ class TensorBoard:
         numbers = {k: v for k, v in record.items() if isinstance(v, int | float)}
         summary = self._summary(value=[self._summary.Value(tag=k, simple_value=v) for k, v in numbers.items()])
         self._writer.write_event(self._event(wall_time=time.time(), step=int(record["samples"]), summary=summary))
-        if time.monotonic() - self._flushed > FLUSH_SECONDS:
+        if time.monotonic() - self._flushed > _FLUSH_SECONDS:
             self.sync()
 
     def sync(self) -> None:

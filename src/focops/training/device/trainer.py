@@ -28,9 +28,9 @@ from focops.training.state import Failure, Record, RunState, checkpoint_due, key
 
 log = logging.getLogger(__name__)
 
-ITERATED = RUNS, RUNS, RUNS, PartitionSpec(None, "runs"), RUNS
+_RUN_AXES = RUNS, RUNS, RUNS, PartitionSpec(None, "runs"), RUNS
 """The axis of runs in each part of what `VectorizedIteration.iterate` returns."""
-Iterated = tuple[Report, Physics, Trajectories, Rejected]
+_IterationOutput = tuple[Report, Physics, Trajectories, Rejected]
 """That, without the runs themselves; on the devices."""
 
 
@@ -60,12 +60,12 @@ class DeviceTrainer:
         )
         self._config = self._spread([jax.tree.map(np.float32, algo) for algo in algos])
         self._arrays = self._devices.copied(env.arrays(self._devices.share * first.num_envs))
-        self._iterate = self._compiled(VectorizedIteration.iterate, ITERATED, donate=True)
+        self._iterate = self._compiled(VectorizedIteration.iterate, _RUN_AXES, donate=True)
         self._cut = self._compiled(VectorizedIteration.cut, donate=True)
         # Starting an iteration takes nearly as long as the iteration: the host follows the physics and the epochs step
         # by step. So a separate thread does it, while this one processes the numbers of the previous iteration.
         self._starter = ThreadPoolExecutor(1, "iteration")
-        self._pending: Future[Iterated] | None = None
+        self._pending: Future[_IterationOutput] | None = None
         """An iteration that was started, but not reported."""
         self._stop: Callable[[], bool] = lambda: True
         """Whether no further iteration is to be started ahead."""
@@ -160,11 +160,11 @@ class DeviceTrainer:
         own = _row(report, i)
         return iteration.record(self.configs[i], self.specs[i], self.iteration, own, int(physics.diverged[i]))
 
-    def _start(self, number: int) -> Future[Iterated]:
+    def _start(self, number: int) -> Future[_IterationOutput]:
         """Start iteration `number` (from 0)."""
         return self._starter.submit(self._iterate_once, number)
 
-    def _iterate_once(self, number: int) -> Iterated:
+    def _iterate_once(self, number: int) -> _IterationOutput:
         progress = np.full(self._devices.slots, number / self.configs[0].iterations, np.float32)
         self._runs, *iterated = self._iterate(self._runs, self._config, self._devices.spread(progress))
         return tuple(iterated)
