@@ -57,13 +57,13 @@ def sample(values: np.ndarray) -> Sample:
     identical = highest - lowest <= tolerance
     step = np.where(gaps > tolerance[..., None], gaps, np.inf).min(-1)
     mean = values.mean(-1)
-    deviation = values - mean[..., None]
-    squares = np.where(identical, 1.0, (deviation**2).sum(-1))
+    from_mean = values - mean[..., None]
+    squares = np.where(identical, 1.0, (from_mean**2).sum(-1))
     return Sample(
         n=values.shape[-1],
         mean=mean,
         std=values.std(-1, ddof=1),
-        skewed=np.maximum((deviation**3).sum(-1) / squares, 0.0),
+        skewed=np.maximum((from_mean**3).sum(-1) / squares, 0.0),
         reach=highest - mean,
         share=(highest - mean) ** 2 / squares,
         step=np.where(np.isinf(step), 0.0, step),

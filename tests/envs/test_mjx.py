@@ -52,7 +52,7 @@ def on_cpu(name: str, sims: Simulations) -> MujocoBatch:
 
 
 def in_the_state_of(env: MujocoBatch, sims: Simulations) -> Simulations:
-    """`sims` where the CPU's simulations are; what its solver knew of the last step is not told."""
+    """`sims` where the CPU's simulations are; the solver starts without its memory of the last step."""
     f32 = functools.partial(jnp.asarray, dtype=jnp.float32)
     return sims._replace(
         qpos=f32(env._physics.qpos), qvel=f32(env._physics.qvel), position=f32(env._position),

@@ -225,8 +225,8 @@ def _finish(summary: dict[str, Any], stopped: list[int], quiet: bool) -> int:
 
     interrupted = bool(stopped) and not summary["finished"]
     if interrupted:
-        kept = summary.get("checkpoint_steps", summary["steps"])
-        where = f"at {summary['steps']} samples, with a checkpoint of {kept}"
+        saved_steps = summary.get("checkpoint_steps", summary["steps"])
+        where = f"at {summary['steps']} samples, with a checkpoint of {saved_steps}"
         say("stopped", f"{where}. Go on with:  focops resume {summary['out']}")
         return 128 + stopped[0]
     if not quiet:

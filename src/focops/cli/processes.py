@@ -104,8 +104,8 @@ def resume(options: ResumeOptions) -> int:
 
 
 def _train_words(words: Sequence[str], directory: Path) -> list[str]:
-    kept = [w for w in grid.split(words) if w.owner not in _NOT_PASSED_ON and w.text not in _NOT_PASSED_ON]
-    texts = [os.path.abspath(w.text) if w.owner == "--from" else w.text for w in kept]  # resumed from anywhere
+    passed_on = [w for w in grid.split(words) if w.owner not in _NOT_PASSED_ON and w.text not in _NOT_PASSED_ON]
+    texts = [os.path.abspath(w.text) if w.owner == "--from" else w.text for w in passed_on]  # resumed from anywhere
     return ["train", *texts, "--out", str(directory), "--quiet"]
 
 

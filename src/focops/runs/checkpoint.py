@@ -22,7 +22,7 @@ from focops.runs.files import make_own_folder, write_atomically
 from focops.runs.identity import Identity, difference
 
 FORMAT = 1
-KEPT = 2
+_NUMBER_KEPT = 2
 _DTYPES = ("bool", "int8", "int32", "int64", "uint8", "uint32", "uint64", "float16", "float32", "float64")
 _NAME = re.compile(r"(\d+)\.safetensors")
 _NO_DIGEST = "0" * 64
@@ -168,8 +168,8 @@ def _numbered(folder: Path) -> list[tuple[int, Path]]:
 def _tidy(folder: Path, newest: int) -> None:
     """Remove all but the newest two checkpoints; files that cannot be removed are left."""
     numbered = _numbered(folder)
-    kept = [path for number, path in numbered if number <= newest][-KEPT:]
-    stale = [path for _, path in numbered if path not in kept]
+    newest_paths = [path for number, path in numbered if number <= newest][-_NUMBER_KEPT:]
+    stale = [path for _, path in numbered if path not in newest_paths]
     for path in [*stale, *folder.glob("*.safetensors.tmp")]:
         with contextlib.suppress(OSError):
             path.unlink()

@@ -69,8 +69,8 @@ def solve_lp(cmdp: CMDP, method: Method = "auto") -> Solution:
 
 def _least_violation(cmdp: CMDP, constraints: Sequence[int], method: Method = "auto") -> float:
     """min over policies of Σ_i max(0, J_Ci − b_i), over some of the constraints."""
-    kept = list(constraints)
-    optimum = _solver(cmdp, method)(cmdp, kept, True, 0.0) if kept else None
+    chosen = list(constraints)
+    optimum = _solver(cmdp, method)(cmdp, chosen, True, 0.0) if chosen else None
     return -optimum.value if optimum else 0.0
 
 
