@@ -12,9 +12,10 @@ from focops.core.networks import Network
 from focops.display.progress import Display, ManyDisplay, OneRun
 from focops.errors import RunError, UsageError
 from focops.runs import checkpoint
-from focops.runs.directory import RunDirectory, named
+from focops.runs.directory import RunDirectory
 from focops.runs.loop import Loop, Trainer
 from focops.runs.observers import Callback, Observers, require_callable
+from focops.runs.paths import out_path
 from focops.runs.recorder import Recorder, Run
 from focops.runs.sinks import OpenSink
 from focops.training import host
@@ -59,7 +60,7 @@ def train(
     config = dataclasses.replace(
         config,
         algo=dataclasses.replace(config.algo, **algo_options),
-        out=None if out is None else named(out),
+        out=None if out is None else out_path(out),
         **{k: v for k, v in options.items() if k in own},
     )
     return run(config, display=display, sinks=sinks, callbacks=callbacks)

@@ -15,7 +15,8 @@ from focops.cli import grid
 from focops.config import DEFAULT_TASK, Backend, TrainConfig, default_config, validate
 from focops.core.fields import field_types
 from focops.errors import UsageError
-from focops.runs.directory import RunDirectory, named
+from focops.runs.directory import RunDirectory
+from focops.runs.paths import out_path
 from focops.runs.sinks import OpenSink, asked_for
 
 _NOT_FLAGS = ("limits", "cost_discounts", "network")
@@ -171,7 +172,7 @@ def _require_values(words: Sequence[grid.Word]) -> None:
     for flag in ("--cost-limit", "--cost-discount"):
         if grid.Word(flag, None) in words and all(word.owner != flag for word in words):
             raise UsageError(f"{flag} has no value; give one number for each cost, or leave it out for the task's own")
-    named(grid.value_of(words, "--out", "default"))
+    out_path(grid.value_of(words, "--out", "default"))
 
 
 def parse_resume(words: Sequence[str]) -> ResumeOptions:

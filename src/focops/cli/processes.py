@@ -18,8 +18,9 @@ from focops.cli.arguments import Options, ResumeOptions
 from focops.cli.signals import STOPS, conclude, stop_on_signals, while_heard
 from focops.display.grid import choose_display
 from focops.errors import UsageError
-from focops.runs.directory import RunDirectory, default_path
+from focops.runs.directory import RunDirectory
 from focops.runs.files import held_in_place, open_own, write_json
+from focops.runs.paths import default_path
 from focops.runs.sinks import read_last
 
 POLL_SECONDS = 0.25

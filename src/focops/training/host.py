@@ -17,7 +17,7 @@ from focops.core.types import VectorEnv
 from focops.errors import RunError
 from focops.training import episodes, finite, iteration
 from focops.training.collect import Collector
-from focops.training.state import Arrays, Failure, Record, RunState, key_of, named
+from focops.training.state import Arrays, Failure, Record, RunState, key_of, named_leaves
 
 
 def configure_jax() -> None:
@@ -90,7 +90,7 @@ class Trainer:
         report = jax.device_get(report)
         if not report.finite:
             rejected = after.learner, after.stats
-            self._rejected = named(rejected, "rejected")
+            self._rejected = named_leaves(rejected, "rejected")
             raise RunError(finite.first_fault(batch, (before.learner, before.stats), rejected))
         self.state = after._replace(sims=self.env.state())
         return iteration.record(self.config, self.spec, self.iteration, report, self.env.diverged)

@@ -24,7 +24,7 @@ from focops.training.device.vectorized import Physics, Rejected, Runs, Vectorize
 from focops.training.finite import first_fault
 from focops.training.host import configure_jax
 from focops.training.iteration import Report
-from focops.training.state import Failure, Record, RunState, checkpoint_due, key_of, named
+from focops.training.state import Failure, Record, RunState, checkpoint_due, key_of, named_leaves
 
 log = logging.getLogger(__name__)
 
@@ -154,7 +154,7 @@ class DeviceTrainer:
         new = tuple(jax.device_get(_row(rejected, i)))
         error = RunError(first_fault(batch, (state.learner, state.stats), new))
         arrays = {f"rollout/{name}": value for name, value in batch._asdict().items()}
-        return Failure(error, state, {**arrays, **named(new, "rejected")})
+        return Failure(error, state, {**arrays, **named_leaves(new, "rejected")})
 
     def _record(self, i: int, report: Report, physics: Physics) -> Record:
         own = _row(report, i)
