@@ -9,7 +9,7 @@ only while a batch is collected. A step recomputes whatever a row does not hold,
 
 import copy
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -21,6 +21,7 @@ from focops.envs.mjx_model import Impl, buffer_sizes, for_mjx, mjx, put_model
 from focops.envs.simulator import control_step_seconds, load, spec_of
 from focops.envs.stagger import first_horizons
 from focops.envs.tasks import SELF_CONTACTS, Physics, Task
+from focops.envs.tasks.task import Draws
 
 Data = Any
 """`mjx.Data` of N simulations; `_Placed` for a robot that is moved without physics."""
@@ -243,18 +244,17 @@ class MjxTask:
         self, seed: UInt32[Array, "2"], number: Int[Array, ""], episode: Int[Array, ""]
     ) -> tuple[Float[Array, "nq"], Float[Array, "nv"]]:
         """`Task.start` with JAX's random numbers."""
-        robot, model = self.task.robot, self.model
         key = jax.random.wrap_key_data(seed, impl="threefry2x32")
         for part in (_STREAM, number, episode):
             key = jax.random.fold_in(key, part)
-        for_pos, for_vel, for_place = jax.random.split(key, 3)
-        qpos = jnp.asarray(model.qpos0, jnp.float32) + robot.noise * jax.random.uniform(
-            for_pos, (model.nq,), minval=-1.0, maxval=1.0
+        each = iter(jax.random.split(key, 3))
+        draws = Draws(
+            xp=jnp,
+            uniform=lambda shape: jax.random.uniform(next(each), shape, minval=-1.0, maxval=1.0),
+            normal=lambda shape: jax.random.normal(next(each), shape),
+            fraction=lambda: jax.random.uniform(next(each)),
         )
-        uniform = lambda key, shape: jax.random.uniform(key, shape, minval=-1.0, maxval=1.0)
-        draw: Callable[..., Array] = jax.random.normal if robot.normal_velocity else uniform
-        qvel = robot.noise * draw(for_vel, (model.nv,))
-        return self.task.place(jnp, qpos, jax.random.uniform(for_place)), qvel
+        return self.task.start(draws, jnp.asarray(self.model.qpos0, jnp.float32), self.model.nv)
 
     def _fields(self, data: Data) -> Physics:
         read: dict[str, Any] = {f: _read(data, f) for f in ("qpos", "qvel", *self.task.robot.fields)}

@@ -9,6 +9,7 @@ import numpy as np
 from focops.envs.mujoco_batch import ABSURD
 from focops.envs.simulator import Quiet, control_step_seconds, load
 from focops.envs.tasks import TASKS, Physics
+from focops.envs.tasks.task import numpy_draws
 from focops.errors import UsageError
 
 
@@ -45,7 +46,7 @@ class TaskEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
         super().reset(seed=seed)
         mujoco.mj_resetData(self.model, self.data)
-        qpos, qvel = self.task.start(self.np_random, self.model.qpos0, self.model.nv)
+        qpos, qvel = self.task.start(numpy_draws(self.np_random), self.model.qpos0, self.model.nv)
         self.data.qpos[:], self.data.qvel[:] = qpos, qvel
         mujoco.mj_forward(self.model, self.data)
         self._position = np.array(self.task.robot.position(np, self._physics))
