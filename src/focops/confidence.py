@@ -5,8 +5,8 @@ episodes are too low. The upper bound of n values x with mean x̄ and standard d
 
     x̄ + t·s/√n + u·e + δ/2n        u = 1 − α^(1/n), α = 1 − confidence
 
-- u is the largest share of episodes that n of them may well miss: a kind with a larger share occurs among them with
-  the stated confidence (the rule of three, 3/n at 95%; Wilks 1941).
+- u is the largest share of all episodes that a kind of episode can have and still be missing among n: one with a larger
+  share occurs, with the stated confidence (the rule of three, 3/n at 95%; Wilks 1941).
 - e is how far above the mean such episodes are taken to be: Σ(x − x̄)³ / Σ(x − x̄)², which is 0 for symmetric costs and
   the distance of the rare cost where there are two. This is Johnson's correction for skewness (1978) with a larger
   coefficient. Where one episode makes up much of the variance, e is _STRETCH times the largest distance instead.
@@ -77,7 +77,7 @@ def unseen_share(n: int, confidence: float) -> float:
 
 
 def fewest_episodes(confidence: float) -> int:
-    """From which n on u is at most _LARGEST_UNSEEN_SHARE."""
+    """The smallest n for which u is at most _LARGEST_UNSEEN_SHARE."""
     return int(np.ceil(np.log(1 - confidence) / np.log(1 - _LARGEST_UNSEEN_SHARE)))
 
 

@@ -92,7 +92,7 @@ def _grouped(items: Sequence[Any], key: Callable[[Any], Any]) -> list[list[Any]]
 
 
 def _in_step(paths: Sequence[Path]) -> list[list[Path]]:
-    """Runs that have a checkpoint of one iteration in common; those that failed earlier are behind the others."""
+    """Groups of runs that have a checkpoint of the same iteration; runs that failed are behind the others."""
     groups: list[tuple[set[int], list[Path]]] = []
     for path in paths:
         mine = checkpoint.numbers(RunDirectory(path).checkpoints) or {0}

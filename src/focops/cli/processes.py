@@ -122,7 +122,7 @@ def _described_job(base: Path, name: Any, words: Any) -> Job:
 
 
 def run_all(base: Path, jobs: list[Job], at_once: int, threads: int, quiet: bool) -> int:
-    """Run what waits, `at_once` at a time, each on a core of its own if there are enough; the exit status."""
+    """Run the waiting jobs, `at_once` at a time, each on its own core if there are enough; the exit status."""
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
     at_once = min(at_once or max(1, len(cores) // (threads or len(cores))), len(jobs))
     free: list[int | None] = list(cores) if threads == 1 and at_once <= len(cores) else [None] * at_once

@@ -31,7 +31,7 @@ class Config(base.Config):
 
 
 class State(NamedTuple):
-    """All that is learned, and what learning remembers."""
+    """All that an update carries to the next: parameters, multipliers and the optimisers' state."""
 
     policy: policy.PolicyParams
     policy_adam: Any

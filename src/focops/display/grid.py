@@ -17,7 +17,7 @@ _BAR_WIDTH = 12
 
 
 def choose_display(base: Path, jobs: list[Any], quiet: bool) -> "GridLines":
-    """The display for where the output goes."""
+    """The display that suits the output: a terminal, or a file or pipe."""
     console = Console(highlight=False)
     live = not quiet and console.is_terminal and not console.is_dumb_terminal
     return GridTable(base, jobs, console) if live else GridLines(base, jobs)

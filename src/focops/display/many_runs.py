@@ -20,7 +20,7 @@ _ROWS = 12
 
 
 def choose_display(program: int, programs: int, quiet: bool) -> ManyDisplay:
-    """The display for where the output goes."""
+    """The display that suits the output: a terminal, or a file or pipe."""
     console = Console(highlight=False)
     which = f"program {program} of {programs}: " if programs > 1 else ""
     if quiet or not console.is_terminal or console.is_dumb_terminal:

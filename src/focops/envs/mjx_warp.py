@@ -45,7 +45,7 @@ def steps(number: int, fields: tuple[str, ...] = ()) -> _Stage:
 
 @functools.cache
 def place(fields: tuple[str, ...]) -> _Stage:
-    """Those of the bodies' positions, inertias and velocities, from qpos and qvel."""
+    """Compute `fields`, of the bodies' positions, inertias and velocities, from qpos and qvel."""
 
     def kinematics(model: Any, data: Any) -> None:
         mujoco_warp.kinematics(model, data)

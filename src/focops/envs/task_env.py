@@ -17,7 +17,7 @@ class TaskEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     """One simulation of a task; `info["cost"]` is the cost of the step.
 
     The time limit is Gymnasium's `TimeLimit` wrapper, as registered. A simulation that becomes unstable ends its
-    episode as truncated, with its last good observation and no reward or cost.
+    episode as truncated, with its last finite observation and no reward or cost.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 20}  # noqa: RUF012 - Gymnasium's own convention

@@ -71,7 +71,7 @@ def _load_own(path: Path, run: Identity) -> tuple[Arrays, Meta]:
 
 
 def load_newest(folder: Path, run: Identity | None = None) -> tuple[Arrays, Meta] | None:
-    """The newest good checkpoint of `run`, with a CheckpointWarning if a newer one is unusable; None if there are no
+    """The newest valid checkpoint of `run`, with a CheckpointWarning if a newer one is unusable; None if there are no
     files."""
     problems: list[str] = []
     for _, path in reversed(_numbered(folder)):
@@ -89,7 +89,7 @@ def load_newest(folder: Path, run: Identity | None = None) -> tuple[Arrays, Meta
 
 
 def load_common(folders: Sequence[Path], runs: Sequence[Identity]) -> list[Arrays] | None:
-    """Of each run's folder, the newest good checkpoint that all of them have; None if one has no files at all."""
+    """Each run's checkpoint of the newest iteration of which all have a valid one; None if one run has no files."""
     if len(folders) == 1:
         newest = load_newest(folders[0], runs[0])
         return None if newest is None else [newest[0]]

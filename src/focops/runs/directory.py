@@ -269,7 +269,7 @@ def _lines(file: Path) -> int:
 
 
 def _flat(config: dict[str, Any]) -> dict[str, Any]:
-    """Names with dots for the algorithm's own."""
+    """The config without nesting: `algo.temperature` for a field of the algorithm's."""
     algo = {f"algo.{name}": value for name, value in config["algo"].items()}
     return {name: value for name, value in config.items() if name != "algo"} | algo
 

@@ -35,7 +35,7 @@ def configure_jax() -> None:
 
 class Trainer:
     """A run in memory. All that determines its next iteration is in `state`; on RunError that is still the state of the
-    last good iteration."""
+    last successful iteration."""
 
     def __init__(self, config: TrainConfig, env: VectorEnv | None = None):
         validate(config)
@@ -96,13 +96,13 @@ class Trainer:
         return iteration.record(self.config, self.spec, self.iteration, report, self.env.diverged)
 
     def failed(self, error: RunError) -> list[Failure]:
-        """The failure of each run, where the iteration that is under way is given up."""
+        """The failure of each run, when the current iteration is given up."""
         batch = {f"rollout/{name}": np.asarray(value) for name, value in self.collector.batch._asdict().items()}
         batch["rollout/steps"] = np.array(self.collector.collected)
         return [Failure(error, self.state, {**batch, **self._rejected})]
 
     def states(self) -> list[RunState]:
-        """Each run after its last good iteration."""
+        """Each run after its last successful iteration."""
         return [self.state]
 
     def restore(self, states: Sequence[RunState]) -> None:

@@ -41,8 +41,8 @@ class RunState(NamedTuple):
 
 @dataclass(frozen=True)
 class Failure:
-    """A run whose iteration failed: the error, its last good state, and the evidence (the batch, and the state that was
-    rejected)."""
+    """A run whose iteration failed: the error, its last valid state, and the evidence (the batch and the rejected
+    state)."""
 
     error: RunError
     state: RunState

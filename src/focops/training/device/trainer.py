@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 _RUN_AXES = RUNS, RUNS, RUNS, PartitionSpec(None, "runs"), RUNS
 """The axis of runs in each part of what `VectorizedIteration.iterate` returns."""
 _IterationOutput = tuple[Report, Physics, Trajectories, Rejected]
-"""That, without the runs themselves; on the devices."""
+"""What it returns beside the runs themselves; on the devices."""
 
 
 class DeviceTrainer:
@@ -84,8 +84,8 @@ class DeviceTrainer:
         return self._runs
 
     def iterations(self, stop: Callable[[], bool]) -> Iterator[Sequence[Record | Failure]]:
-        """The iterations up to the last, or until `stop`: each as the record, or the failure, of each run. One that is
-        under way when asked to stop is made use of."""
+        """The iterations up to the last, or until `stop`: each as the record, or the failure, of each run. One that
+        has started before the stop is still reported."""
         stopping = False
 
         def stop_from_now_on() -> bool:
@@ -126,7 +126,7 @@ class DeviceTrainer:
         return self._states
 
     def failed(self, error: RunError) -> list[Failure]:
-        """The failure of each run, where the iteration that is under way is given up."""
+        """The failure of each run, when the current iteration is given up."""
         return [Failure(error, state, {}) for state in self.states()]
 
     def restore(self, states: Sequence[RunState]) -> None:
@@ -148,7 +148,7 @@ class DeviceTrainer:
         self._starter.shutdown()
 
     def _failure(self, i: int, trajectories: Trajectories, rejected: Rejected) -> Failure:
-        """What is left of run i; after a failure its state does not change any more."""
+        """The failure of run i; its state does not change after that."""
         state = jax.device_get(_row(self.runs.state, i))
         batch = jax.tree.map(lambda x: np.asarray(x.take(i, 1)), trajectories)
         new = tuple(jax.device_get(_row(rejected, i)))

@@ -23,9 +23,9 @@ class Runs(NamedTuple):
     """Everything that determines the next iteration, each array [R, ...]."""
 
     state: RunState
-    """Of a run that has failed, its last good state."""
+    """Of a run that has failed, its last valid state."""
     finite: Bool[Array, "R"]
-    """Whether every iteration so far was."""
+    """Whether all numbers of every iteration so far were finite."""
 
 
 class Physics(NamedTuple):
