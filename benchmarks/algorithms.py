@@ -28,14 +28,14 @@ def command(name: str, seed: int) -> list[str]:
 
 def train(name: str, seed: int) -> None:
     """Train or resume one run, and store its summary."""
-    kept = RESULTS / f"{name}-{seed}.json"
-    if kept.exists():
+    saved = RESULTS / f"{name}-{seed}.json"
+    if saved.exists():
         return
     subprocess.run([sys.executable, "-m", "focops.cli", *command(name, seed)], check=True)
     summary = json.loads((RUNS / f"{name}-{seed}" / "summary.json").read_text())
     if summary["finished"]:
         RESULTS.mkdir(parents=True, exist_ok=True)
-        kept.write_text(json.dumps(summary, indent=2) + "\n")
+        saved.write_text(json.dumps(summary, indent=2) + "\n")
 
 
 def table() -> str:

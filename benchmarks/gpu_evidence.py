@@ -164,11 +164,11 @@ def table(found: dict[str, Any]) -> str:
     ]
     for text in dict.fromkeys(r["setting"] for r in found["runs"]):
         ends = [r["end"] for r in found["runs"] if r["setting"] == text]
-        good = [e for e in ends if isinstance(e, dict)]
-        reward, cost, limit = (column(good, key) for key in ("return_mean", "discounted_cost_mean", "cost_limit"))
+        finished = [e for e in ends if isinstance(e, dict)]
+        reward, cost, limit = (column(finished, key) for key in ("return_mean", "discounted_cost_mean", "cost_limit"))
         lines.append(
-            f"| {text} | {len(good)} | {np.nanmean(reward):.0f} ± {error(reward):.0f} | {np.nanmean(cost):.2f} ±"
-            f" {error(cost):.2f} | {limit[0]:.2f} | {np.mean(cost <= 1.02 * limit):.2f} | {len(ends) - len(good)} |"
+            f"| {text} | {len(finished)} | {np.nanmean(reward):.0f} ± {error(reward):.0f} | {np.nanmean(cost):.2f} ±"
+            f" {error(cost):.2f} | {limit[0]:.2f} | {np.mean(cost <= 1.02 * limit):.2f} | {len(ends) - len(finished)} |"
             f" {policies(found, text, 'sampled')} | {policies(found, text, 'mean_action')} |"
         )
     return "\n".join(lines)

@@ -74,8 +74,8 @@ def curve(folder: Path) -> dict[str, np.ndarray]:
 
 def tail(folder: Path) -> tuple[float, float]:
     """Return and discounted cost, each averaged over the last 50 iterations' means over 100 episodes."""
-    kept = curve(folder)
-    return float(kept["return_mean"][-50:].mean()), float(kept["discounted_cost_mean/speed"][-50:].mean())
+    metrics = curve(folder)
+    return float(metrics["return_mean"][-50:].mean()), float(metrics["discounted_cost_mean/speed"][-50:].mean())
 
 
 def table() -> None:
@@ -117,10 +117,12 @@ def curves() -> None:
         limit = np.nan
         for preset, colour in zip(PRESETS, ("tab:blue", "tab:orange"), strict=True):
             for i, folder in enumerate(sorted((RESULTS / f"{task}-{preset}").iterdir())):
-                kept, label = curve(folder), preset if i == 0 else None
+                metrics, label = curve(folder), preset if i == 0 else None
                 limit = json.loads((folder / "summary.json").read_text())["cost_limit"]["speed"]
                 for row, key in enumerate(("return_mean", "discounted_cost_mean/speed")):
-                    axes[row, column].plot(kept["samples"] / 1e6, kept[key], colour, alpha=0.8, lw=1.2, label=label)
+                    axes[row, column].plot(
+                        metrics["samples"] / 1e6, metrics[key], colour, alpha=0.8, lw=1.2, label=label
+                    )
         axes[0, column].axhline(PAPER[f"{task}-v0"]["focops"].reward, color="grey", ls=":", label="the paper's reward")
         axes[1, column].axhline(limit, color="black", ls="--", label="limit")
         axes[0, column].set_title(task)

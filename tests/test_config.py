@@ -8,7 +8,7 @@ from focops.algorithms import ALGORITHMS
 from focops.config import TrainConfig, default_config
 from focops.envs import tasks
 
-FOREIGN = "tests.probes:Coin-v0"
+OUTSIDE = "tests.probes:Coin-v0"
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ FOREIGN = "tests.probes:Coin-v0"
         ("AntSpeed", 1.0, 2.0, 128),
         ("AntCircle", 1.0, 5.0, 250),
         ("PointCircle", 1.0, 5.0, 250),
-        (FOREIGN, 0.5, 5.0, 128),
+        (OUTSIDE, 0.5, 5.0, 128),
     ],
 )
 def test_fast_is_bolder_on_tasks_that_we_know(task, scale_free, nu_lead, minibatch):
@@ -27,7 +27,7 @@ def test_fast_is_bolder_on_tasks_that_we_know(task, scale_free, nu_lead, minibat
     assert algo.value_rate == algo.cost_value_rate == algo.policy_rate == 3e-4
 
 
-@pytest.mark.parametrize(("task", "minibatch"), [("AntSpeed", 64), ("AntCircle", 1000), (FOREIGN, 64)])
+@pytest.mark.parametrize(("task", "minibatch"), [("AntSpeed", 64), ("AntCircle", 1000), (OUTSIDE, 64)])
 def test_paper_is_as_published(task, minibatch):
     algo = default_config(task, preset="paper").algo
     assert (algo.scale_free, algo.nu_lead, algo.minibatch_size) == (0.0, 0.0, minibatch)
@@ -35,7 +35,7 @@ def test_paper_is_as_published(task, minibatch):
     assert algo.value_rate == algo.cost_value_rate == algo.policy_rate == 3e-4
 
 
-@pytest.mark.parametrize("task", ["AntSpeed", FOREIGN])
+@pytest.mark.parametrize("task", ["AntSpeed", OUTSIDE])
 def test_other_algorithms_get_what_is_not_focops_own(task):
     algo = default_config(task, "ppo_lagrangian").algo
     assert (algo.nu_lead, algo.minibatch_size, algo.value_units, algo.std_units) == (5.0, 64, True, True)

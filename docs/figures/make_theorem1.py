@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from focops.tabular import focops_iterate, focops_update, garnet, gridworld, practical_iterate, queue, solve_lp
-from focops.tabular.evaluation import visitation
+from focops.tabular.exact_values import visitation
 from focops.tabular.plot import draw, new_figure
 from focops.tabular.problems import PROBLEMS
 from focops.tabular.theorem1 import surrogate

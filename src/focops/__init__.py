@@ -15,7 +15,7 @@ from focops.errors import UsageError
 if TYPE_CHECKING:
     from focops.api import Run, resume, train
     from focops.evaluation import Evaluation, evaluate, evaluate_all
-    from focops.runs.policy import Policy, load
+    from focops.runs.policy_file import Policy, load
     from focops.runs.sinks import Sink
 
 __all__ = [
@@ -35,12 +35,12 @@ __all__ = [
 
 _HOMES = {
     "Evaluation": "focops.evaluation",
-    "Policy": "focops.runs.policy",
+    "Policy": "focops.runs.policy_file",
     "Run": "focops.api",
     "Sink": "focops.runs.sinks",
     "evaluate": "focops.evaluation",
     "evaluate_all": "focops.evaluation",
-    "load": "focops.runs.policy",
+    "load": "focops.runs.policy_file",
     "resume": "focops.api",
     "train": "focops.api",
 }

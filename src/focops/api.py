@@ -13,9 +13,10 @@ from focops.core.networks import Network
 from focops.display.progress import Display, ManyDisplay, OneRun
 from focops.errors import RunError, UsageError
 from focops.runs import checkpoint
-from focops.runs.directory import RunDirectory, named
+from focops.runs.directory import RunDirectory
 from focops.runs.loop import Loop, Trainer
 from focops.runs.observers import Callback, Observers, require_callable
+from focops.runs.paths import out_path
 from focops.runs.recorder import Recorder, Run
 from focops.runs.sinks import OpenSink
 from focops.training import host
@@ -60,7 +61,7 @@ def train(
     config = dataclasses.replace(
         config,
         algo=dataclasses.replace(config.algo, **algo_options),
-        out=None if out is None else named(out),
+        out=None if out is None else out_path(out),
         **{k: v for k, v in options.items() if k in own},
     )
     return run(config, display=display, sinks=sinks, callbacks=callbacks)
@@ -93,8 +94,8 @@ def run_all(
     callbacks: Sequence[Callback] = (),
     should_stop: Callable[[], bool] = lambda: False,
 ) -> list[Run | RunError]:
-    """Train new runs as one program (a single one on the CPU), each into its directory. Of a run that fails the error
-    comes back, and the others go on. Every run gets sinks of its own; a callback hears of all runs and stops all."""
+    """Train new runs as one program (on the CPU: a single run), each into its directory. For a run that fails the error
+    is returned; the others continue. Every run has its own sinks. Callbacks are called for every run, and stop all."""
     require_callable(sinks, callbacks)
     for config in configs:
         if config.out is not None:
@@ -126,7 +127,7 @@ def resume(
     network: Network | None = None,
     changes: Mapping[str, Any] | None = None,
 ) -> Run:
-    """Resume a run from its newest good checkpoint (from the start if it has none yet).
+    """Resume a run from its newest valid checkpoint (from the start if it has none yet).
 
     `steps` is a new total; learning rates are then annealed over that total, so those of a finished run rise again.
     `changes` are new values for the algorithm's numbers: focops.resume("cheetah", changes={"policy_rate": 1e-4}).
@@ -150,7 +151,7 @@ def resume_all(
     network: Network | None = None,
     changes: Mapping[str, Any] | None = None,
 ) -> list[Run | RunError]:
-    """Go on with runs that share a program (or one on the CPU), all from the newest checkpoint that every one has."""
+    """Resume runs that share a program (on the CPU: a single run), from the newest checkpoint that all of them have."""
     require_callable(sinks, callbacks)
     with contextlib.ExitStack() as stack:
         directories = [stack.enter_context(RunDirectory.open(Path(path))) for path in paths]
@@ -209,7 +210,7 @@ def _start_from(trainer: Trainer, source: Path, task: str) -> None:
 
 
 def _changed(config: TrainConfig, steps: int | None, changes: Mapping[str, Any]) -> TrainConfig:
-    """The config with another total, and other values for what is traced: the rest is built into the run."""
+    """The config with a new total and new values of the algorithm's traced numbers; nothing else can change."""
     fields = dataclasses.fields(config.algo)
     traced = [f.name for f in fields if not f.metadata.get("static") and f.name not in FILLED]
     may = [name for name in traced if isinstance(getattr(config.algo, name), float)]

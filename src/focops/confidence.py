@@ -5,11 +5,11 @@ episodes are too low. The upper bound of n values x with mean x̄ and standard d
 
     x̄ + t·s/√n + u·e + δ/2n        u = 1 − α^(1/n), α = 1 − confidence
 
-- u is the largest share of episodes that n of them may well miss: a kind with a larger share occurs among them with
-  the stated confidence (the rule of three, 3/n at 95%; Wilks 1941).
+- u is the largest share of all episodes that a kind of episode can have and still be missing among n: one with a larger
+  share occurs, with the stated confidence (the rule of three, 3/n at 95%; Wilks 1941).
 - e is how far above the mean such episodes are taken to be: Σ(x − x̄)³ / Σ(x − x̄)², which is 0 for symmetric costs and
   the distance of the rare cost where there are two. This is Johnson's correction for skewness (1978) with a larger
-  coefficient. Where one episode makes up much of the variance, e is STRETCH times the largest distance instead.
+  coefficient. Where one episode makes up much of the variance, e is _STRETCH times the largest distance instead.
 - δ/2n is the continuity correction of costs with steps of δ.
 
 No bound on a mean holds for every distribution without a bound on the costs (Bahadur and Savage 1956). This one misses
@@ -22,14 +22,14 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import stdtrit
 
-LARGEST_UNSEEN_SHARE = 0.1
+_LARGEST_UNSEEN_SHARE = 0.1
 """There are too few episodes if a kind of episode with this share may not occur among them."""
-DOMINANT = 1 / 5
+_DOMINANT = 1 / 5
 """If one episode has a larger share of the variance than this, the skewness is not reliable."""
-STRETCH = 10.0
+_STRETCH = 10.0
 """Unseen episodes are then assumed to be this many times as far from the mean as the farthest seen."""
-MOST_EPISODES = 10**7
-EQUAL = 1e-6
+_MOST_EPISODES = 10**7
+_EQUAL = 1e-6
 """Costs whose relative difference is smaller count as the same: rounding."""
 
 
@@ -53,17 +53,17 @@ class Sample(NamedTuple):
 def sample(values: np.ndarray) -> Sample:
     ordered = np.sort(values, -1)
     lowest, highest, gaps = ordered[..., 0], ordered[..., -1], np.diff(ordered)
-    tolerance = EQUAL * np.maximum(np.abs(lowest), np.abs(highest))
+    tolerance = _EQUAL * np.maximum(np.abs(lowest), np.abs(highest))
     identical = highest - lowest <= tolerance
     step = np.where(gaps > tolerance[..., None], gaps, np.inf).min(-1)
     mean = values.mean(-1)
-    deviation = values - mean[..., None]
-    squares = np.where(identical, 1.0, (deviation**2).sum(-1))
+    from_mean = values - mean[..., None]
+    squares = np.where(identical, 1.0, (from_mean**2).sum(-1))
     return Sample(
         n=values.shape[-1],
         mean=mean,
         std=values.std(-1, ddof=1),
-        skewed=np.maximum((deviation**3).sum(-1) / squares, 0.0),
+        skewed=np.maximum((from_mean**3).sum(-1) / squares, 0.0),
         reach=highest - mean,
         share=(highest - mean) ** 2 / squares,
         step=np.where(np.isinf(step), 0.0, step),
@@ -77,13 +77,13 @@ def unseen_share(n: int, confidence: float) -> float:
 
 
 def fewest_episodes(confidence: float) -> int:
-    """From which n on u is at most LARGEST_UNSEEN_SHARE."""
-    return int(np.ceil(np.log(1 - confidence) / np.log(1 - LARGEST_UNSEEN_SHARE)))
+    """The smallest n for which u is at most _LARGEST_UNSEEN_SHARE."""
+    return int(np.ceil(np.log(1 - confidence) / np.log(1 - _LARGEST_UNSEEN_SHARE)))
 
 
 def dominated(x: Sample, n: int | None = None) -> np.ndarray:
     """Whether the costliest episode makes up too much of the variance; of n such episodes, if n is given."""
-    return x.share * x.n / (n or x.n) > DOMINANT
+    return x.share * x.n / (n or x.n) > _DOMINANT
 
 
 def student(x: Sample, n: int, confidence: float) -> np.ndarray:
@@ -94,7 +94,7 @@ def student(x: Sample, n: int, confidence: float) -> np.ndarray:
 def upper_bound(x: Sample, confidence: float, n: int | None = None) -> np.ndarray:
     """The module's bound, or ∞ from identical or too few episodes; of n such episodes, if n is given."""
     n = n or x.n
-    excess = np.where(dominated(x, n), STRETCH * x.reach, x.skewed)
+    excess = np.where(dominated(x, n), _STRETCH * x.reach, x.skewed)
     bound = x.mean + student(x, n, confidence) + unseen_share(n, confidence) * excess + x.step / (2 * n)
     return np.where(x.identical | (n < fewest_episodes(confidence)), np.inf, bound)
 
@@ -116,8 +116,8 @@ def tolerated(x: Sample, limit: float, confidence: float) -> np.ndarray:
 
 
 def episodes_needed(x: Sample, limit: float, confidence: float) -> int | None:
-    """About how many such episodes would put the upper bound within the limit; None: no number below MOST_EPISODES."""
-    candidates = range(2, MOST_EPISODES)
+    """About how many such episodes would put the upper bound within the limit; None: no number below _MOST_EPISODES."""
+    candidates = range(2, _MOST_EPISODES)
     found = bisect_left(candidates, True, key=lambda n: bool(upper_bound(x, confidence, n) <= limit))
     return candidates[found] if found < len(candidates) else None
 

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from focops.algorithms import ALGORITHMS
-from focops.core.config import ranges
+from focops.core.fields import ranges
 from focops.envs import tasks
 from focops.errors import UsageError
 
 Preset = Literal["fast", "paper"]
 PRESETS: tuple[Preset, ...] = ("fast", "paper")
 Backend = Literal["cpu", "mjx"]
-BACKENDS: tuple[Backend, ...] = ("cpu", "mjx")
+_BACKENDS: tuple[Backend, ...] = ("cpu", "mjx")
 DEFAULT_TASK = "HalfCheetahSpeed-v0"
 
 
@@ -84,8 +84,8 @@ def default_config(
         raise UsageError(f"unknown algorithm {algorithm!r}; there are: {', '.join(ALGORITHMS)}")
     if preset not in PRESETS:
         raise UsageError(f"unknown preset {preset!r}; there are: {', '.join(PRESETS)}")
-    if backend not in BACKENDS:
-        raise UsageError(f"unknown backend {backend!r}; there are: {', '.join(BACKENDS)}")
+    if backend not in _BACKENDS:
+        raise UsageError(f"unknown backend {backend!r}; there are: {', '.join(_BACKENDS)}")
     found = tasks.find(task)
     families = (tasks.ANY,) if found is None else (tasks.ANY, found.family)
     settings: dict[str, Any] = {}
@@ -106,9 +106,9 @@ def _under(prefix: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name.removeprefix(f"{prefix}."): value for name, value in settings.items() if name.startswith(f"{prefix}.")}
 
 
-ENV_BYTES, SAMPLE_BYTES, WEIGHT_BYTES = 16 * 1024, 1024, 24
-"""What is reckoned for an environment, for a sample of the batch with its activations, and for a weight of the policy
-and of one critic with Adam's moments: of the right order, to refuse what this machine cannot hold before it tries."""
+_ENV_BYTES, _SAMPLE_BYTES, _WEIGHT_BYTES = 16 * 1024, 1024, 24
+"""Bytes assumed for an environment, for a sample of the batch with its activations, and for a weight of the policy and
+of one critic with Adam's moments. The order of magnitude is enough to refuse what this machine cannot hold."""
 
 
 def validate(config: TrainConfig) -> None:
@@ -143,8 +143,8 @@ def validate(config: TrainConfig) -> None:
     _validate_algo(config.algo, require)
     room = _memory()
     for flag, value, needed in (
-        ("--num-envs", envs, envs * ENV_BYTES), ("--batch-size", batch, batch * SAMPLE_BYTES),
-        ("--algo.hidden", hidden, WEIGHT_BYTES * sum(a * b for a, b in itertools.pairwise((1, *hidden, 1)))),
+        ("--num-envs", envs, envs * _ENV_BYTES), ("--batch-size", batch, batch * _SAMPLE_BYTES),
+        ("--algo.hidden", hidden, _WEIGHT_BYTES * sum(a * b for a, b in itertools.pairwise((1, *hidden, 1)))),
     ):  # fmt: skip
         require(
             needed <= room, flag, value, f"less: it needs about {min(needed, 10**30) / 1e9:.3g} GB of memory",

@@ -6,4 +6,4 @@ class UsageError(ValueError):
 
 
 class RunError(UsageError):
-    """A run that cannot continue. The message says what failed, why, and how to resume from the last good state."""
+    """A run that cannot continue. The message says what failed, why, and how to resume from the last valid state."""

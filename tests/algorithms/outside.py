@@ -3,8 +3,8 @@
 from jaxtyping import Array, Float, Key
 
 from focops.core import first_order, surrogates
-from focops.core.config import InnerFraction, NotNegative, Unbounded, pytree_config
 from focops.core.estimate import estimate
+from focops.core.fields import InnerFraction, NotNegative, Unbounded, pytree_config
 from focops.core.first_order import Info, State
 from focops.core.normalize import RunningStats
 from focops.core.spec import Spec

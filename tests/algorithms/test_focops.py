@@ -195,7 +195,7 @@ def test_a_time_limit_is_valued_or_is_an_end_as_asked():
     np.testing.assert_allclose(valued - ended, CONFIG.discount * bias, rtol=0.05)
 
 
-def test_scale_free_counts_the_temperature_in_deviations_of_what_is_left_of_the_advantage():
+def test_scale_free_counts_the_temperature_in_standard_deviations_of_what_is_left_of_the_advantage():
     # steps enough for the KL to hold them back: Adam's first ones do not know the temperature
     config = dataclasses.replace(CONFIG, nu_init=1.5, nu_rate=0.0, policy_rate=3e-3, trust_region=10.0)
     state = INIT(jax.random.key(0), spec(False), config)

@@ -82,9 +82,9 @@ def test_no_iteration_seems_faster_than_it_was(tmp_path: Path, monkeypatch: pyte
     """Neither the last nor those with a checkpoint: none is done in another's time."""
     iterate = DeviceTrainer._iterate_once
 
-    def slow(fleet: DeviceTrainer, number: int) -> Any:
+    def slow(trainer: DeviceTrainer, number: int) -> Any:
         time.sleep(0.3)
-        return iterate(fleet, number)
+        return iterate(trainer, number)
 
     monkeypatch.setattr(DeviceTrainer, "_iterate_once", slow)
     assert cli.main(words(tmp_path / "run", "--seed 1")) == 0

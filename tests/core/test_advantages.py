@@ -52,7 +52,7 @@ def test_a_truncation_bootstraps_but_cuts():
     np.testing.assert_allclose(result[:, 0], [5.0, 5.0])
 
 
-def test_standardised_values_have_mean_0_and_deviation_1():
+def test_standardised_values_have_mean_0_and_standard_deviation_1():
     x = np.random.default_rng(0).normal(3.0, 7.0, 500).astype(np.float32)
     y = np.asarray(standardize(jnp.asarray(x)))
     np.testing.assert_allclose([y.mean(), y.std()], [0, 1], atol=1e-5)

@@ -44,7 +44,7 @@ def test_gaussian_kl_is_the_integral_summed_over_dimensions():
         np.testing.assert_allclose(p.kl(q)[state], expected, rtol=1e-4)
 
 
-def test_gaussian_samples_have_the_mean_and_deviation():
+def test_gaussian_samples_have_the_mean_and_standard_deviation():
     p, _ = gaussians(n=1)
     noise = DiagonalGaussian.noise(jax.random.key(0), (200_000,), 3)
     samples = np.asarray(DiagonalGaussian(p.mean[0], p.log_std).sample(noise))

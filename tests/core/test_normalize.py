@@ -21,7 +21,7 @@ def test_running_statistics_are_those_of_all_rows_whatever_the_pieces(pieces, se
     assert stats.count == len(rows)
 
 
-def test_a_million_observations_keep_their_deviation_in_float32():
+def test_a_million_observations_keep_their_standard_deviation_in_float32():
     rng = np.random.default_rng(0)
     stats = normalize.init(1)
     rows = rng.normal(100.0, 2.0, (20_000, 50, 1)).astype(np.float32)

@@ -6,6 +6,7 @@ import pytest
 
 from focops.envs.mujoco_batch import MujocoBatch
 from focops.envs.tasks import TASKS, find
+from focops.envs.tasks.task import numpy_draws
 from tests.envs.states import set_state
 
 NO_FORCES = {"include_cfrc_ext_in_observation": False, "contact_cost_weight": 0.0}
@@ -82,7 +83,9 @@ def test_start_noise_has_gymnasiums_range_and_kind(name):
         other.reset(seed=seed)
         theirs_qpos.append(other.data.qpos - other.init_qpos)
         theirs_qvel.append(other.data.qvel.copy())
-    starts = [task.start(np.random.default_rng(seed), other.model.qpos0, other.model.nv) for seed in range(300)]
+    starts = [
+        task.start(numpy_draws(np.random.default_rng(seed)), other.model.qpos0, other.model.nv) for seed in range(300)
+    ]
     ours_qpos, ours_qvel = (np.array(each) for each in zip(*starts, strict=True))
     levels = [0.001, 0.1, 0.5, 0.9, 0.999]
     scale = task.robot.noise

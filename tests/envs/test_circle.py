@@ -7,6 +7,7 @@ import pytest
 
 from focops.envs.mujoco_batch import MujocoBatch
 from focops.envs.tasks import find
+from focops.envs.tasks.task import numpy_draws
 
 GEOMETRY = {"AntCircle": (10.0, 3.0), "HumanoidCircle": (10.0, 2.5), "PointCircle": (15.0, 2.5)}
 
@@ -46,7 +47,9 @@ def test_reward_and_cost_follow_the_papers_formulas(name):
 def test_starts_are_uniform_on_the_circle(name, share_outside):
     task = find(name)
     model = MujocoBatch(task, 1).model
-    xy = np.array([task.start(np.random.default_rng(s), model.qpos0, model.nv)[0][:2] for s in range(4000)])
+    xy = np.array(
+        [task.start(numpy_draws(np.random.default_rng(s)), model.qpos0, model.nv)[0][:2] for s in range(4000)]
+    )
     np.testing.assert_allclose(np.hypot(*xy.T), 10.0)
     np.testing.assert_allclose(xy.mean(0), 0.0, atol=0.5)
     x_lim = GEOMETRY[name][1]

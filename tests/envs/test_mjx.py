@@ -22,6 +22,7 @@ from focops.envs.mjx import MjxTask, Simulations
 from focops.envs.mujoco_batch import MujocoBatch
 from focops.envs.stagger import first_horizons
 from focops.envs.tasks import find
+from focops.envs.tasks.task import numpy_draws
 from tests.envs.states import set_state
 
 N = 8
@@ -50,7 +51,7 @@ def on_cpu(name: str, sims: Simulations) -> MujocoBatch:
 
 
 def in_the_state_of(env: MujocoBatch, sims: Simulations) -> Simulations:
-    """`sims` where the CPU's simulations are; what its solver knew of the last step is not told."""
+    """`sims` where the CPU's simulations are; the solver starts without its memory of the last step."""
     f32 = functools.partial(jnp.asarray, dtype=jnp.float32)
     return sims._replace(
         qpos=f32(env._physics.qpos), qvel=f32(env._physics.qvel), position=f32(env._position),
@@ -273,7 +274,9 @@ def test_start_noise_has_the_tasks_range_and_kind(name):
     task, env = find(name), MjxTask(find(name))
     starts = jax.jit(jax.vmap(env._start, (None, 0, None)))
     qpos, qvel = map(np.asarray, starts(words(5), jnp.arange(300), jnp.int32(0)))
-    theirs = [task.start(np.random.default_rng(seed), env.model.qpos0, env.model.nv) for seed in range(300)]
+    theirs = [
+        task.start(numpy_draws(np.random.default_rng(seed)), env.model.qpos0, env.model.nv) for seed in range(300)
+    ]
     cpu_qpos, cpu_qvel = (np.array(each) for each in zip(*theirs, strict=True))
     scale, placed = task.robot.noise, 2 if "Circle" in name and "Point" not in name else 0
     levels = [0.001, 0.1, 0.5, 0.9, 0.999]

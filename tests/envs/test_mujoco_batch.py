@@ -77,10 +77,10 @@ def test_next_obs_is_the_true_successor_where_the_episode_ends_and_obs_the_new_s
 def test_what_step_returned_is_not_overwritten_by_later_steps():
     env = MujocoBatch(find("HopperSpeed"), 3)
     obs, age, step = env.obs, env.age, env.step(actions(env, 1)[0])
-    kept = [np.copy(x) for x in (obs, age, *step)]
+    copies = [np.copy(x) for x in (obs, age, *step)]
     for a in actions(env, 60, seed=1):
         env.step(a)
-    for now, then in zip((obs, age, *step), kept, strict=True):
+    for now, then in zip((obs, age, *step), copies, strict=True):
         np.testing.assert_array_equal(now, then)
 
 
@@ -148,7 +148,7 @@ def test_a_simulation_gone_wrong_ends_its_episode_and_no_other(damage, caplog):
     env, sound = (MujocoBatch(find("HalfCheetahSpeed"), 3, stagger=False) for _ in range(2))
     for a in actions(env, 5):
         env.step(a), sound.step(a)
-    good = env.obs.copy()
+    before = env.obs.copy()
     env._physics.qvel[1, 3] = damage
     a = actions(env, 1, seed=2)[0]
     with caplog.at_level(logging.WARNING):
@@ -156,7 +156,7 @@ def test_a_simulation_gone_wrong_ends_its_episode_and_no_other(damage, caplog):
     assert step.truncated.tolist() == [False, True, False]
     assert not step.terminated.any()
     assert (step.reward[1], step.cost[1, 0]) == (0.0, 0.0)
-    np.testing.assert_array_equal(step.next_obs[1], good[1])
+    np.testing.assert_array_equal(step.next_obs[1], before[1])
     np.testing.assert_array_equal(step.next_obs[[0, 2]], expected.next_obs[[0, 2]])
     np.testing.assert_array_equal(step.reward[[0, 2]], expected.reward[[0, 2]])
     assert env.diverged == 1
@@ -225,11 +225,11 @@ def test_tasks_are_found_by_all_their_names():
     assert find("AntSped") is None
 
 
-def test_make_takes_the_tasks_limits_unless_told_otherwise():
+def test_make_takes_the_tasks_limits_unless_given_others():
     (own,) = make("HopperSpeed", 1).spec.constraints
-    (told,) = make("focops/HopperSpeed-v0", 1, limits=[3], discounts=[1.0]).spec.constraints
+    (given,) = make("focops/HopperSpeed-v0", 1, limits=[3], discounts=[1.0]).spec.constraints
     assert (own.name, own.limit, own.discount) == ("speed", 82.748, 0.99)
-    assert (told.name, told.limit, told.discount) == ("speed", 3.0, 1.0)
+    assert (given.name, given.limit, given.discount) == ("speed", 3.0, 1.0)
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_returns_costs_and_lengths_are_those_of_whole_episodes(dice: Path) -> No
     assert (result.cut, result.episodes, result.iteration) == (0, 400, 6)
 
 
-def test_a_number_of_episodes_that_does_not_fill_the_environments_is_kept_to(dice: Path) -> None:
+def test_a_number_of_episodes_that_does_not_fill_the_environments_is_exact(dice: Path) -> None:
     assert focops.evaluate(dice, episodes=37).episodes == 37  # 16 side by side
 
 

@@ -1,4 +1,4 @@
-"""Numbers that are not finite and environments that misbehave: who did it is said, and nothing good is lost."""
+"""Numbers that are not finite and environments that misbehave: the error names who did it; the last state is saved."""
 
 from pathlib import Path
 
@@ -33,12 +33,12 @@ def test_a_learner_that_blows_up_stops_with_status_1_and_names_its_array(
     assert "--algo.policy-rate" in said
 
 
-def test_the_last_good_state_is_kept_and_goes_on_with_a_smaller_step(tmp_path: Path) -> None:
+def test_the_last_finite_state_is_saved_and_goes_on_with_a_smaller_step(tmp_path: Path) -> None:
     run = runs.run(tiny(OURS, tmp_path / "run", iterations=3, checkpoint_every=0)).path
-    good = results(run)
+    before = results(run)
     with pytest.raises(RunError, match=r"Iteration 4 was given up.*The state of iteration 3 is kept"):
         runs.resume(run, steps=64 * 6, changes={"policy_rate": 1e38})
-    assert {k: results(run)[k] for k in good} == good
+    assert {k: results(run)[k] for k in before} == before
     result = runs.resume(run, changes={"policy_rate": 1e-4})
     assert result.summary["finished"]
     assert [record["iteration"] for record in metrics(run)] == [1, 2, 3, 4, 5, 6]
@@ -46,7 +46,7 @@ def test_the_last_good_state_is_kept_and_goes_on_with_a_smaller_step(tmp_path: P
     assert [(c["iteration"], c["algo.policy_rate"]["to"]) for c in changes] == [(3, 1e38), (3, 1e-4)]
 
 
-def test_the_dump_holds_the_good_state_the_rejected_one_the_batch_and_the_config(tmp_path: Path) -> None:
+def test_the_dump_holds_the_last_finite_state_the_rejected_one_the_batch_and_the_config(tmp_path: Path) -> None:
     with pytest.raises(RunError):
         runs.run(tiny(OURS, tmp_path / "run", algo={"policy_rate": 1e38}))
     arrays, meta = checkpoint.load(tmp_path / "run" / "failure.safetensors")
@@ -105,7 +105,7 @@ FAULTS = {
 
 @pytest.mark.parametrize("what", FAULTS)
 def test_a_faulty_environment_is_named_and_once_mended_nothing_was_lost(tmp_path: Path, fault, what: str) -> None:
-    expected = results(runs.run(tiny(DRIFT, tmp_path / "good")).path)
+    expected = results(runs.run(tiny(DRIFT, tmp_path / "expected")).path)
     fault(what)
     run = tmp_path / "run"
     with pytest.raises(RunError, match=f"(?s){FAULTS[what]}.*focops resume {run}"):

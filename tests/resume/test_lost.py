@@ -9,7 +9,7 @@ import pytest
 
 from focops import api as runs
 from focops import cli
-from focops.cli import processes, programs
+from focops.cli import device_grid, processes
 from focops.errors import RunError, UsageError
 from focops.runs import checkpoint
 from tests.resume.tiny import OURS, flags, results, tiny
@@ -124,7 +124,7 @@ def test_a_grid_of_programs_that_goes_away_begins_no_more_of_them(tmp_path: Path
     base.mkdir()
     jobs = [(1, lambda *_: base.rename(tmp_path / "moved") and []), (1, lambda *_: pytest.fail("it was begun"))]
     with pytest.raises(RunError, match=f"1 program not begun: {base} was removed or renamed"):
-        programs._run(base, jobs, quiet=True)
+        device_grid._run(base, jobs, quiet=True)
     assert not base.exists()
 
 

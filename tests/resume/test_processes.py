@@ -58,7 +58,7 @@ def test_while_a_process_works_on_a_run_others_are_refused(tmp_path: Path, capsy
     assert runs.resume(config.out, should_stop=lambda: True).summary["steps"] > 0  # the lock died with its process
 
 
-def test_a_full_disk_ends_the_run_with_a_message_and_a_good_checkpoint(tmp_path: Path) -> None:
+def test_a_full_disk_ends_the_run_with_a_message_and_a_valid_checkpoint(tmp_path: Path) -> None:
     config = tiny(OURS, tmp_path / "run", iterations=LONG, checkpoint_every=1)
     no_file_beyond = ["bash", "-c", 'ulimit -f 60; exec "$@"', "-"]  # KiB: more than a checkpoint, less than a program
     # compiled as for users, not as tests/conftest.py has it
@@ -77,7 +77,7 @@ def test_a_full_disk_ends_the_run_with_a_message_and_a_good_checkpoint(tmp_path:
 def test_a_checkpoint_that_cannot_be_written_leaves_the_one_before_in_use(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expected = results(runs.run(tiny(OURS, tmp_path / "good")).path)
+    expected = results(runs.run(tiny(OURS, tmp_path / "expected")).path)
     replace = os.replace
 
     def read_only(old, new):

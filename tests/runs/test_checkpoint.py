@@ -85,40 +85,40 @@ def test_an_object_array_is_refused_with_its_name() -> None:
 @given(st.data())
 @settings(max_examples=300, deadline=None)
 def test_damage_anywhere_is_noticed(data: st.DataObject) -> None:
-    good = checkpoint.serialize(EXAMPLE, {"offset": 3})
+    valid = checkpoint.serialize(EXAMPLE, {"offset": 3})
     kind = data.draw(st.sampled_from(["flip", "truncate", "append", "overwrite"]))
-    at = data.draw(st.integers(0, len(good) - 1))
+    at = data.draw(st.integers(0, len(valid) - 1))
     if kind == "flip":
-        bad = good[:at] + bytes([good[at] ^ (1 << data.draw(st.integers(0, 7)))]) + good[at + 1 :]
+        bad = valid[:at] + bytes([valid[at] ^ (1 << data.draw(st.integers(0, 7)))]) + valid[at + 1 :]
     elif kind == "truncate":
-        bad = good[:at]
+        bad = valid[:at]
     elif kind == "append":
-        bad = good + data.draw(st.binary(min_size=1, max_size=20))
+        bad = valid + data.draw(st.binary(min_size=1, max_size=20))
     else:
         patch = data.draw(st.binary(min_size=1, max_size=20))
-        bad = good[:at] + patch + good[at + len(patch) :]
-    if bad != good:
+        bad = valid[:at] + patch + valid[at + len(patch) :]
+    if bad != valid:
         with pytest.raises(CheckpointError):
             checkpoint.deserialize(bad, "it")
 
 
 @settings(deadline=None)
 @given(st.binary(max_size=200))
-def test_foreign_bytes_are_refused(data: bytes) -> None:
+def test_bytes_that_are_no_checkpoint_are_refused(data: bytes) -> None:
     with pytest.raises(CheckpointError, match="not a focops checkpoint"):
         checkpoint.deserialize(data, "it")
 
 
 def test_every_single_bit_counts() -> None:
-    good = checkpoint.serialize({"x": np.ones(2, np.float32)}, {})
-    for bit in range(8 * len(good)):
-        bad = bytearray(good)
+    valid = checkpoint.serialize({"x": np.ones(2, np.float32)}, {})
+    for bit in range(8 * len(valid)):
+        bad = bytearray(valid)
         bad[bit // 8] ^= 1 << bit % 8
         with pytest.raises(CheckpointError):
             checkpoint.deserialize(bytes(bad), "it")
 
 
-def test_a_safetensors_file_of_another_program_is_foreign() -> None:
+def test_a_safetensors_file_of_another_program_is_refused() -> None:
     with pytest.raises(CheckpointError, match="not a focops checkpoint"):
         checkpoint.deserialize(safetensors.numpy.save(EXAMPLE, {"made": "elsewhere"}), "it")
 

@@ -15,7 +15,9 @@ import focops
 from focops.config import TrainConfig, default_config
 from focops.errors import UsageError
 from focops.runs.config_json import config_from_json, config_to_json
-from focops.runs.directory import RunDirectory, current_versions, default_path
+from focops.runs.directory import RunDirectory
+from focops.runs.paths import default_path
+from focops.runs.versions import current_versions
 
 
 def config_in(path: Path | None) -> TrainConfig:

@@ -120,12 +120,12 @@ def as_a_list(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("finished", [0, 3, 100, 250])
 def test_a_list_of_the_latest_episodes_becomes_the_ring(finished):
     state = Trainer(tiny(OURS)).states()[0]
-    kept = np.arange(max(finished - RECENT, 0), finished)
-    numbers = np.tile(kept[:, None], (1, 4)).astype(np.float64)
+    latest = np.arange(max(finished - RECENT, 0), finished)
+    numbers = np.tile(latest[:, None], (1, 4)).astype(np.float64)
     arrays = {"episodes/recent": numbers, "episodes/finished": np.array(finished)}
     found = from_arrays(state, to_arrays(state) | arrays).episodes
     assert (found.recent.dtype, found.recent.shape, found.finished) == (np.float32, (RECENT, 4), finished)
-    np.testing.assert_array_equal(found.recent[kept % RECENT], numbers)
+    np.testing.assert_array_equal(found.recent[latest % RECENT], numbers)
 
 
 def test_a_run_with_such_a_checkpoint_ends_in_the_same_bytes(tmp_path):

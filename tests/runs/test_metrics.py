@@ -107,7 +107,7 @@ def test_tensorboard_gets_every_number_at_its_sample(tmp_path: Path) -> None:
     assert scalars(tmp_path, "return_mean") == [(4096, 3.0)]
 
 
-def test_tensorboard_is_told_to_forget_what_a_resumed_run_does_again(tmp_path: Path) -> None:
+def test_tensorboard_drops_what_a_resumed_run_does_again(tmp_path: Path) -> None:
     log = Observers(tmp_path)
     log.write({"samples": 10})
     log.write({"samples": 20})

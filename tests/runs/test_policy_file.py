@@ -19,15 +19,15 @@ from focops.core.networks import MLP
 from focops.core.spec import Spec
 from focops.errors import UsageError
 from focops.runs import checkpoint
-from focops.runs.policy import FILE, load, save_policy
+from focops.runs.policy_file import FILE, load, save_policy
 
 SPEC = Spec(3, 2, False, (), None, (-1.0, -2.0), (1.0, 2.0))
 NO_FIXTURES = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture(scope="module")
-def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("good")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("saved")
     params = core_policy.init(jax.random.key(0), MLP((4,)), SPEC, -0.5)
     stats = normalize.observe(normalize.init(3), jnp.arange(12.0).reshape(4, 3))
     save_policy(folder, params, stats, SPEC, (4,), "Task-v0", 7)
@@ -40,29 +40,29 @@ def put(folder: Path, data: bytes) -> Path:
     return file
 
 
-def test_a_policy_is_one_file_that_loads_by_itself_or_by_its_folder(good: Path) -> None:
-    assert [f.name for f in good.parent.iterdir()] == [FILE]
+def test_a_policy_is_one_file_that_loads_by_itself_or_by_its_folder(saved: Path) -> None:
+    assert [f.name for f in saved.parent.iterdir()] == [FILE]
     obs = np.linspace(-1, 1, 15).reshape(5, 3)
-    actions = [focops.load(path).predict(obs, deterministic=True) for path in (good, good.parent, str(good))]
+    actions = [focops.load(path).predict(obs, deterministic=True) for path in (saved, saved.parent, str(saved))]
     np.testing.assert_array_equal(actions[0], actions[1])
     np.testing.assert_array_equal(actions[0], actions[2])
 
 
-def test_actions_are_the_networks_of_the_normalised_observation_within_bounds(good: Path) -> None:
-    arrays, _ = checkpoint.load(good)
+def test_actions_are_the_networks_of_the_normalised_observation_within_bounds(saved: Path) -> None:
+    arrays, _ = checkpoint.load(saved)
     part = lambda name: np.asarray(arrays[name], np.float64)
     obs = np.array([0.3, -2.0, 11.0])
     std = np.maximum(np.sqrt(part("[1].variance")), 0.01)
     x = np.clip((obs - part("[1].mean")) / std, -5, 5)
     hidden = np.tanh(x @ part("[0].network[0].weight") + part("[0].network[0].bias"))
     expected = np.clip(hidden @ part("[0].network[1].weight") + part("[0].network[1].bias"), [-1, -2], [1, 2])
-    np.testing.assert_allclose(load(good).predict(obs, deterministic=True), expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(load(saved).predict(obs, deterministic=True), expected, rtol=1e-5, atol=1e-6)
 
 
 @given(st.data())
 @NO_FIXTURES
-def test_damage_anywhere_is_refused(tmp_path: Path, good: Path, data: st.DataObject) -> None:
-    whole = good.read_bytes()
+def test_damage_anywhere_is_refused(tmp_path: Path, saved: Path, data: st.DataObject) -> None:
+    whole = saved.read_bytes()
     at = data.draw(st.integers(0, len(whole) - 1))
     bad = data.draw(
         st.sampled_from([
@@ -84,9 +84,9 @@ values = (
 
 @given(st.sampled_from(["obs_size", "action_size", "discrete", "action_low", "action_high", "hidden"]), values)
 @NO_FIXTURES
-def test_a_strangers_description_is_refused_or_works(tmp_path: Path, good: Path, name: str, value) -> None:
+def test_a_strangers_description_is_refused_or_works(tmp_path: Path, saved: Path, name: str, value) -> None:
     """With a checksum that is right, so that only the values speak."""
-    arrays, meta = checkpoint.load(good)
+    arrays, meta = checkpoint.load(saved)
     changed = {"policy": meta["policy"] | {name: value}}
     try:
         policy = load(put(tmp_path, checkpoint.serialize(arrays, changed)))
@@ -106,9 +106,9 @@ def test_a_strangers_description_is_refused_or_works(tmp_path: Path, good: Path,
         ("action_high", [10**400, 0]),
     ],
 )
-def test_sizes_beyond_what_the_file_holds_are_refused_at_once(tmp_path: Path, good: Path, name: str, value) -> None:
+def test_sizes_beyond_what_the_file_holds_are_refused_at_once(tmp_path: Path, saved: Path, name: str, value) -> None:
     """Without building such a network, which would take long or more memory than there is."""
-    arrays, meta = checkpoint.load(good)
+    arrays, meta = checkpoint.load(saved)
     described = meta["policy"] | {name: value}
     if name == "action_size":
         described |= {"action_low": None, "action_high": None}
@@ -121,14 +121,14 @@ def test_sizes_beyond_what_the_file_holds_are_refused_at_once(tmp_path: Path, go
 
 
 @pytest.mark.parametrize("meta", [{}, {"policy": None}, {"policy": {}}, {"policy": {"task": "x"}}, [1], "text"])
-def test_a_checkpoint_is_not_a_policy(tmp_path: Path, good: Path, meta) -> None:
-    arrays, _ = checkpoint.load(good)
+def test_a_checkpoint_is_not_a_policy(tmp_path: Path, saved: Path, meta) -> None:
+    arrays, _ = checkpoint.load(saved)
     with pytest.raises(UsageError, match="is not a focops policy"):
         load(put(tmp_path, checkpoint.serialize(arrays, meta)))
 
 
-def test_arrays_of_another_shape_or_type_are_refused_by_name(tmp_path: Path, good: Path) -> None:
-    arrays, meta = checkpoint.load(good)
+def test_arrays_of_another_shape_or_type_are_refused_by_name(tmp_path: Path, saved: Path) -> None:
+    arrays, meta = checkpoint.load(saved)
     for wrong in (arrays["[0].log_std"][:1], arrays["[0].log_std"].astype(np.float64)):
         with pytest.raises(UsageError, match=r"does not fit its network: \[0\]\.log_std is float\d+\[\d\]"):
             load(put(tmp_path, checkpoint.serialize(arrays | {"[0].log_std": wrong}, meta)))
@@ -137,7 +137,7 @@ def test_arrays_of_another_shape_or_type_are_refused_by_name(tmp_path: Path, goo
         load(put(tmp_path, checkpoint.serialize(arrays, meta)))
 
 
-def test_a_newer_format_says_so(tmp_path: Path, good: Path) -> None:
+def test_a_newer_format_says_so(tmp_path: Path, saved: Path) -> None:
     newer = safetensors.numpy.save({}, {"focops": '{"format": 2, "sha256": "", "meta": {}}'})
     with pytest.raises(UsageError, match="has format 2; this focops reads format 1"):
         load(put(tmp_path, newer))
@@ -164,9 +164,9 @@ def test_nothing_in_the_package_unpickles() -> None:
 
 
 def test_a_policy_that_cannot_be_written_leaves_the_one_before(
-    tmp_path: Path, good: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, saved: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = put(tmp_path, good.read_bytes()).read_bytes()
+    before = put(tmp_path, saved.read_bytes()).read_bytes()
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")

@@ -6,7 +6,7 @@ update(key, state, rollout, stats, progress, config)
                          the next State, and an Info: a NamedTuple with the field `cost_return`. `stats` normalise
                          observations at the end of the batch; `progress` in [0, 1) is the share of the training
                          budget spent before it
-CARD                     what `focops algos` says of it (optional)
+DESCRIPTION              what `focops algos` says of it (optional)
 
 `register` adds one from outside; a package does it without Python code, by an entry point in the group
 `focops.algorithms` that names the module.

@@ -20,15 +20,15 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from focops.core import second_order, trust_region
-from focops.core.card import Card
-from focops.core.config import pytree_config
+from focops.core.description import Description
 from focops.core.estimate import estimate
+from focops.core.fields import pytree_config
 from focops.core.normalize import RunningStats
 from focops.core.second_order import Info, State
 from focops.core.spec import Spec
 from focops.core.types import Rollout
 
-CARD = Card("second", "solved per update", "bounded violation per update", "Achiam et al. 2017")
+DESCRIPTION = Description("second", "solved per update", "bounded violation per update", "Achiam et al. 2017")
 
 
 @pytree_config

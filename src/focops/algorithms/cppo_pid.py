@@ -16,15 +16,15 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from focops.core import first_order, multipliers, surrogates
-from focops.core.card import Card
-from focops.core.config import InnerFraction, NotNegative, pytree_config
+from focops.core.description import Description
 from focops.core.estimate import Batch, estimate
+from focops.core.fields import InnerFraction, NotNegative, pytree_config
 from focops.core.first_order import Info, State
 from focops.core.normalize import RunningStats
 from focops.core.spec import Spec
 from focops.core.types import Params, Rollout
 
-CARD = Card("first", "PID on J_C − b", "none proved", "Stooke et al. 2020")
+DESCRIPTION = Description("first", "PID on J_C − b", "none proved", "Stooke et al. 2020")
 
 
 @pytree_config

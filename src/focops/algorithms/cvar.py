@@ -27,16 +27,16 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
 from focops.core import first_order, multipliers, surrogates, tail
-from focops.core.card import Card
-from focops.core.config import FractionBelow1, InnerFraction, pytree_config
 from focops.core.critics import values
+from focops.core.description import Description
 from focops.core.estimate import estimate
+from focops.core.fields import FractionBelow1, InnerFraction, pytree_config
 from focops.core.first_order import State
 from focops.core.normalize import RunningStats
 from focops.core.spec import Spec
 from focops.core.types import Rollout
 
-CARD = Card("first", "integrates CVaR − b", "converges, if ν is slowest", "Chow et al. 2017")
+DESCRIPTION = Description("first", "integrates CVaR − b", "converges, if ν is slowest", "Chow et al. 2017")
 
 
 @pytree_config

@@ -23,9 +23,9 @@ from jaxtyping import Array, Float, Key
 
 from focops.core import first_order, multipliers, policy
 from focops.core.base import network
-from focops.core.card import Card
-from focops.core.config import Fraction, Positive, pytree_config
+from focops.core.description import Description
 from focops.core.estimate import Batch, estimate
+from focops.core.fields import Fraction, Positive, pytree_config
 from focops.core.first_order import Info, State
 from focops.core.normalize import RunningStats
 from focops.core.spec import Spec
@@ -35,7 +35,9 @@ _MOST_SPREAD = 0.1
 """Bound on an update's change of log σ by projection."""
 _LATE = 4
 """Exponent of progress in the narrowing of σ."""
-CARD = Card("first", "integrates J_C − b", "bounded violation per update, for exact π*", "Zhang et al. 2020")
+DESCRIPTION = Description(
+    "first", "integrates J_C − b", "bounded violation per update, for exact π*", "Zhang et al. 2020"
+)
 
 
 @pytree_config

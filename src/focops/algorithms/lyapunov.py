@@ -28,15 +28,15 @@ from jaxtyping import Array, Float, Key
 
 from focops.core import first_order, policy, surrogates, trust_region
 from focops.core.base import network
-from focops.core.card import Card
-from focops.core.config import Count, InnerFraction, Positive, pytree_config, static
+from focops.core.description import Description
 from focops.core.estimate import Batch, estimate
+from focops.core.fields import Count, InnerFraction, Positive, pytree_config, static
 from focops.core.first_order import Info, State
 from focops.core.normalize import RunningStats
 from focops.core.spec import Spec
 from focops.core.types import Params, Rollout
 
-CARD = Card("first", "none: projection", "safe from safe, to first order", "Chow et al. 2019")
+DESCRIPTION = Description("first", "none: projection", "safe from safe, to first order", "Chow et al. 2019")
 
 
 @pytree_config

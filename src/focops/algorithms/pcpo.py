@@ -22,15 +22,15 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from focops.core import second_order, trust_region
-from focops.core.card import Card
-from focops.core.config import pytree_config, static
+from focops.core.description import Description
 from focops.core.estimate import estimate
+from focops.core.fields import pytree_config, static
 from focops.core.normalize import RunningStats
 from focops.core.second_order import Info, State
 from focops.core.spec import Spec
 from focops.core.types import Rollout
 
-CARD = Card("second", "none: projection", "bounded violation per update", "Yang et al. 2020")
+DESCRIPTION = Description("second", "none: projection", "bounded violation per update", "Yang et al. 2020")
 
 
 @pytree_config

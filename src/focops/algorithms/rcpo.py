@@ -17,15 +17,15 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from focops.core import first_order, multipliers, surrogates
-from focops.core.card import Card
-from focops.core.config import InnerFraction, NotNegative, pytree_config
+from focops.core.description import Description
 from focops.core.estimate import Batch, estimate
+from focops.core.fields import InnerFraction, NotNegative, pytree_config
 from focops.core.first_order import Info, State
 from focops.core.normalize import RunningStats
 from focops.core.spec import Spec
 from focops.core.types import Params, Rollout
 
-CARD = Card("first", "integrates J_C − b", "converges, if ν is slowest", "Tessler et al. 2019")
+DESCRIPTION = Description("first", "integrates J_C − b", "converges, if ν is slowest", "Tessler et al. 2019")
 
 
 @pytree_config

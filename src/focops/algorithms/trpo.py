@@ -13,15 +13,15 @@ No multiplier; the policy follows the natural gradient of E[ratio·Â]; the step
 from jaxtyping import Array, Float, Key
 
 from focops.core import second_order
-from focops.core.card import Card
-from focops.core.config import Finite, pytree_config
+from focops.core.description import Description
 from focops.core.estimate import estimate
+from focops.core.fields import Finite, pytree_config
 from focops.core.normalize import RunningStats
 from focops.core.second_order import Info, State
 from focops.core.spec import Spec
 from focops.core.types import Rollout
 
-CARD = Card("second", "none", "none: unconstrained", "Schulman et al. 2015")
+DESCRIPTION = Description("second", "none", "none: unconstrained", "Schulman et al. 2015")
 
 
 @pytree_config

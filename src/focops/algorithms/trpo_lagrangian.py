@@ -15,15 +15,15 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from focops.core import multipliers, second_order
-from focops.core.card import Card
-from focops.core.config import Finite, pytree_config
+from focops.core.description import Description
 from focops.core.estimate import estimate
+from focops.core.fields import Finite, pytree_config
 from focops.core.normalize import RunningStats
 from focops.core.second_order import Info, State
 from focops.core.spec import Spec
 from focops.core.types import Rollout
 
-CARD = Card("second", "integrates J_C − b", "none proved", "Ray et al. 2019")
+DESCRIPTION = Description("second", "integrates J_C − b", "none proved", "Ray et al. 2019")
 
 
 @pytree_config

@@ -17,7 +17,7 @@ from focops.display.say import say
 from focops.errors import RunError, UsageError
 
 FAILED, USAGE = 1, 2
-HELP = """\
+_HELP = """\
 focops: constrained reinforcement learning that keeps its costs within their limits
 
   focops train [TASK]      train a policy; HalfCheetahSpeed if no task is named
@@ -68,16 +68,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(command: str, words: list[str]) -> int:
     if command in ("-h", "--help", "help"):
-        print(HELP, end="")
+        print(_HELP, end="")
         return 0
     if command == "--version":
         print(f"focops {metadata.version('focops')}")
         return 0
-    if command not in COMMANDS:
-        close = difflib.get_close_matches(command, COMMANDS, n=1)
-        hint = f"did you mean `focops {close[0]}`?" if close else f"there are: {', '.join(COMMANDS)}"
+    if command not in _COMMANDS:
+        close = difflib.get_close_matches(command, _COMMANDS, n=1)
+        hint = f"did you mean `focops {close[0]}`?" if close else f"there are: {', '.join(_COMMANDS)}"
         raise UsageError(f"unknown command {command!r}; {hint}")
-    return COMMANDS[command](words)
+    return _COMMANDS[command](words)
 
 
 def train(words: list[str]) -> int:
@@ -195,19 +195,19 @@ def algos(words: list[str]) -> int:
     from rich.table import Table
 
     from focops.algorithms import ALGORITHMS
-    from focops.core.card import NO_CARD
+    from focops.core.description import NO_DESCRIPTION
 
     table = Table(
         "algorithm", "order", "multiplier", "guarantees", "reference", box=None, header_style="dim", pad_edge=False
     )
     for name, module in ALGORITHMS.items():
-        table.add_row(name, *getattr(module, "CARD", NO_CARD))
+        table.add_row(name, *getattr(module, "DESCRIPTION", NO_DESCRIPTION))
     # a pipe has no width: keep each algorithm on one line there
     Console(highlight=False, width=None if sys.stdout.isatty() else 120).print(table)
     return 0
 
 
-COMMANDS: dict[str, Callable[[list[str]], int]] = {
+_COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "train": train,
     "resume": resume,
     "evaluate": evaluate,
@@ -225,8 +225,8 @@ def _finish(summary: dict[str, Any], stopped: list[int], quiet: bool) -> int:
 
     interrupted = bool(stopped) and not summary["finished"]
     if interrupted:
-        kept = summary.get("checkpoint_steps", summary["steps"])
-        where = f"at {summary['steps']} samples, with a checkpoint of {kept}"
+        saved_steps = summary.get("checkpoint_steps", summary["steps"])
+        where = f"at {summary['steps']} samples, with a checkpoint of {saved_steps}"
         say("stopped", f"{where}. Go on with:  focops resume {summary['out']}")
         return 128 + stopped[0]
     if not quiet:
@@ -242,7 +242,7 @@ def _longer(summary: dict[str, Any]) -> str:
 
 def _no_arguments(command: str, words: list[str]) -> None:
     if {"-h", "--help"} & set(words):
-        print(HELP, end="")
+        print(_HELP, end="")
         raise SystemExit(0)
     if words:
         raise UsageError(f"unknown argument {words[0]!r}; `focops {command}` takes none")

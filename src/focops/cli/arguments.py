@@ -14,12 +14,13 @@ from focops import envs
 from focops.cli import grid
 from focops.config import DEFAULT_TASK, Backend, TrainConfig, default_config, validate
 from focops.core.base import FILLED
-from focops.core.config import field_types
+from focops.core.fields import field_types
 from focops.errors import UsageError
-from focops.runs.directory import RunDirectory, named
+from focops.runs.directory import RunDirectory
+from focops.runs.paths import out_path
 from focops.runs.sinks import OpenSink, asked_for
 
-NOT_FLAGS = (*FILLED, "network")
+_NOT_FLAGS = (*FILLED, "network")
 """Fields of an algorithm's Config that are not flags: filled by the run, or set from Python."""
 Numbers = tuple[float, ...]
 _COUNT = re.compile(r"(\d+)(?:\.(\d+))?(?:([kmg])|e\+?(\d{1,2}))?", re.IGNORECASE)
@@ -112,7 +113,7 @@ class EvaluateOptions:
 
 
 @dataclass(frozen=True)
-class TrainArguments(TrainConfig):
+class _TrainArguments(TrainConfig):
     """Train a policy that keeps its costs within their limits.
 
     A flag may be given several values with commas between them (--algo.temperature 1,1.5,2): every combination is
@@ -156,13 +157,13 @@ def parse(words: Sequence[str]) -> Options:
         "cost_discount": tuple(c.discount for c in task.constraints) if task else (),
     }
     fields: dict[str, Any] = _fields(defaults)
-    shown: Any = TrainArguments(**fields | own | {"algo": _shown(type(defaults.algo))(**_fields(defaults.algo))})
+    shown: Any = _TrainArguments(**fields | own | {"algo": _shown(type(defaults.algo))(**_fields(defaults.algo))})
     # the task goes first, where no flag with many values can swallow it
     ordered = [w.text for w in found if w.owner == grid.TASK] + [w.text for w in found if w.owner != grid.TASK]
-    given = tyro.cli(TrainArguments, args=ordered, default=shown, prog="focops train")
+    given = tyro.cli(_TrainArguments, args=ordered, default=shown, prog="focops train")
     fields = {name: getattr(given, name) for name in fields}
     fields |= {name: None for name in own if fields[name] in (own[name], ())}
-    algo = {name: getattr(given.algo, name) for name in _fields(defaults.algo) if name not in NOT_FLAGS}
+    algo = {name: getattr(given.algo, name) for name in _fields(defaults.algo) if name not in _NOT_FLAGS}
     fields |= {"task": defaults.task, "algo": dataclasses.replace(defaults.algo, **algo)}
     return Options(TrainConfig(**fields), given.quiet, asked_for(given.wandb), given.jobs)
 
@@ -172,7 +173,7 @@ def _require_values(words: Sequence[grid.Word]) -> None:
     for flag in ("--cost-limit", "--cost-discount"):
         if grid.Word(flag, None) in words and all(word.owner != flag for word in words):
             raise UsageError(f"{flag} has no value; give one number for each cost, or leave it out for the task's own")
-    named(grid.value_of(words, "--out", "default"))
+    out_path(grid.value_of(words, "--out", "default"))
 
 
 def parse_resume(words: Sequence[str]) -> ResumeOptions:
@@ -220,6 +221,6 @@ def _fields(config: Any) -> dict[str, Any]:
 def _shown(kind: type) -> type:
     """An algorithm's Config with the fields hidden that are not flags."""
     hints = field_types(kind)
-    hidden = {name: Annotated[hints[name], tyro.conf.Fixed, tyro.conf.Suppress] for name in NOT_FLAGS if name in hints}
+    hidden = {name: Annotated[hints[name], tyro.conf.Fixed, tyro.conf.Suppress] for name in _NOT_FLAGS if name in hints}
     namespace = {"__annotations__": hints | hidden, "__no_type_check__": False, "__module__": kind.__module__}
     return dataclass(frozen=True)(type("Config", (kind,), namespace))

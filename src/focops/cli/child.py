@@ -6,7 +6,7 @@ import sys
 import threading
 
 
-def end_with_parent() -> None:
+def _end_with_parent() -> None:
     """Stop by SIGHUP (after the iteration, with a checkpoint) once standard input ends. It is a pipe whose other end
     only the parent holds, so its end means that the parent has exited."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # a parent under nohup ignores it, and so would this process
@@ -24,7 +24,7 @@ def end_with_parent() -> None:
 
 
 if __name__ == "__main__":
-    end_with_parent()
+    _end_with_parent()
     from focops.cli import main
 
     sys.exit(main())

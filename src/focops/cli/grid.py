@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 from focops.errors import UsageError
 
-SWITCHES = ("-h", "--help", "--quiet", "--wandb", "--exact")
+_SWITCHES = ("-h", "--help", "--quiet", "--wandb", "--exact")
 """Flags without a value."""
 LISTS = ("--cost-limit", "--cost-discount", "--algo.hidden")
 """Flags with any number of values, all numbers."""
 SEEDS = ("--seed", "--seeds")
-MOST = 10_000
+_MOST_RUNS = 10_000
 """Largest number of runs or seeds of a grid."""
-NEVER_VARIES = ("--out", "--jobs", "--from")
+_NEVER_VARIES = ("--out", "--jobs", "--from")
 TASK = "TASK"
 _NUMBERS = re.compile(r"[\d.,eE+-]+|inf")
 _RANGE = re.compile(r"(\d{1,19})\.\.(\d{1,19})")
@@ -42,13 +42,13 @@ def split(words: Sequence[str]) -> list[Word]:
     found: list[Word] = []
     flag, wants_more = None, False
     for word in words:
-        if word.startswith("--") or word in SWITCHES:
+        if word.startswith("--") or word in _SWITCHES:
             name, equals, value = word.partition("=")
             flag = name.replace("_", "-")
             found.append(Word(flag, None))
             if equals:
                 found.append(Word(value, flag))
-            wants_more = flag in LISTS or not (equals or flag in SWITCHES)
+            wants_more = flag in LISTS or not (equals or flag in _SWITCHES)
         elif wants_more and (found[-1].owner is None or _NUMBERS.fullmatch(word)):
             found.append(Word(word, flag))
             wants_more = flag in LISTS
@@ -71,8 +71,10 @@ def expand(words: Sequence[Word]) -> list[Point]:
     if not axes:
         return []
     runs = math.prod(len(options[i]) for i in axes)
-    if runs > MOST:
-        raise UsageError(f"the grid has {runs} runs; it can have at most {MOST}: give fewer values, or several grids")
+    if runs > _MOST_RUNS:
+        raise UsageError(
+            f"the grid has {runs} runs; it can have at most {_MOST_RUNS}: give fewer values, or several grids"
+        )
     labels = _labels([str(words[i].owner) for i in axes])
     points = []
     for values in itertools.product(*(options[i] for i in axes)):
@@ -86,7 +88,7 @@ def expand(words: Sequence[Word]) -> list[Point]:
 
 
 def _options(word: Word) -> list[str]:
-    if word.owner is None or word.owner in NEVER_VARIES:
+    if word.owner is None or word.owner in _NEVER_VARIES:
         return [word.text]
     parts = word.text.split(",")
     if "" in parts and len(parts) > 1:
@@ -112,8 +114,8 @@ def _seeds(part: str, flag: str) -> list[str]:
     first, last = int(match[1]), int(match[2])
     if first > last:
         raise UsageError(f"{flag} is {part}; a range goes upwards, as {last}..{first}")
-    if last - first >= MOST:
-        raise UsageError(f"{flag} is {part}, {last - first + 1} seeds; give at most {MOST} at once")
+    if last - first >= _MOST_RUNS:
+        raise UsageError(f"{flag} is {part}, {last - first + 1} seeds; give at most {_MOST_RUNS} at once")
     return [str(seed) for seed in range(first, last + 1)]
 
 

@@ -18,12 +18,13 @@ from focops.cli.arguments import Options, ResumeOptions
 from focops.cli.signals import STOPS, conclude, stop_on_signals, while_heard
 from focops.display.grid import choose_display
 from focops.errors import UsageError
-from focops.runs.directory import RunDirectory, default_path
+from focops.runs.directory import RunDirectory
 from focops.runs.files import held_in_place, open_own, write_json
+from focops.runs.paths import default_path
 from focops.runs.sinks import read_last
 
 POLL_SECONDS = 0.25
-NOT_PASSED_ON = ("--out", "--jobs", "--quiet")
+_NOT_PASSED_ON = ("--out", "--jobs", "--quiet")
 
 
 @dataclass
@@ -71,10 +72,10 @@ def train(runs: Sequence[tuple[str, Options, Sequence[str]]]) -> int:
     except OSError as error:
         raise UsageError(f"cannot write in {base}: {error.strerror}; choose another --out") from error
     if first.config.backend == "mjx":
-        from focops.cli import programs
+        from focops.cli import device_grid
 
         configs = [dataclasses.replace(options.config, out=base / name) for name, options, _ in runs]
-        return programs.train(base, configs, first)
+        return device_grid.train(base, configs, first)
     return run_all(base, jobs, first.jobs, max(options.config.threads for _, options, _ in runs), first.quiet)
 
 
@@ -87,9 +88,9 @@ def resume(options: ResumeOptions) -> int:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(f"{base / 'grid.json'} is damaged: {error}; resume its runs one by one") from None
     if any(grid.value_of(grid.split(job.words), "--backend", "cpu") == "mjx" for job in jobs):
-        from focops.cli import programs
+        from focops.cli import device_grid
 
-        return programs.resume(base, {job.directory: job.words for job in jobs}, options)
+        return device_grid.resume(base, {job.directory: job.words for job in jobs}, options)
     extra = ["--wandb"] * options.wandb + (["--steps", str(options.steps)] if options.steps else [])
     extra += [word for name, value in options.changes.items() for word in (f"--algo.{name}", value)]
     threads = 1
@@ -104,8 +105,8 @@ def resume(options: ResumeOptions) -> int:
 
 
 def _train_words(words: Sequence[str], directory: Path) -> list[str]:
-    kept = [w for w in grid.split(words) if w.owner not in NOT_PASSED_ON and w.text not in NOT_PASSED_ON]
-    texts = [os.path.abspath(w.text) if w.owner == "--from" else w.text for w in kept]  # resumed from anywhere
+    passed_on = [w for w in grid.split(words) if w.owner not in _NOT_PASSED_ON and w.text not in _NOT_PASSED_ON]
+    texts = [os.path.abspath(w.text) if w.owner == "--from" else w.text for w in passed_on]  # resumed from anywhere
     return ["train", *texts, "--out", str(directory), "--quiet"]
 
 
@@ -121,7 +122,7 @@ def _described_job(base: Path, name: Any, words: Any) -> Job:
 
 
 def run_all(base: Path, jobs: list[Job], at_once: int, threads: int, quiet: bool) -> int:
-    """Run what waits, `at_once` at a time, each on a core of its own if there are enough; the exit status."""
+    """Run the waiting jobs, `at_once` at a time, each on its own core if there are enough; the exit status."""
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
     at_once = min(at_once or max(1, len(cores) // (threads or len(cores))), len(jobs))
     free: list[int | None] = list(cores) if threads == 1 and at_once <= len(cores) else [None] * at_once

@@ -3,7 +3,7 @@
 import math
 from typing import Literal
 
-from focops.core.config import Finite, Fraction, InnerFraction, NotNegative, Positive, Widths, pytree_config, static
+from focops.core.fields import Finite, Fraction, InnerFraction, NotNegative, Positive, Widths, pytree_config, static
 from focops.core.networks import MLP, Network
 
 

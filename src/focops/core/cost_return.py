@@ -34,22 +34,22 @@ from jaxtyping import Array, Bool, Float, Int
 from focops.core.types import Rollout, Trajectories
 
 NUM_STARTS = 512
-DELTA_MEMORY = 1.0
+_DELTA_MEMORY = 1.0
 """Passes of an age after which its mean of δ has faded to 1/e. More would be less noise and more lag, and lag is what
 makes a multiplier swing."""
-END_MEMORY = 64.0
+_END_MEMORY = 64.0
 """Survivors of an age after which its share of ends has faded to 1/e: the bias is about one in so many. Lag is less of
 a concern here, for S weighs only what the critic gets wrong."""
-FORGET = 10
+_FORGET = 10
 """Batches, beside two whole episodes, after which the δ of an age that is not seen any more is forgotten: it is of
 older critics, and the age may never come again (endless episodes)."""
-RATIO_BIAS = 0.75
+_RATIO_BIAS = 0.75
 """Passes that are left out of an age's number when the share of those that end is taken. An episode that goes on keeps
 its environment from passing the age again, which makes that share too small by up to one pass in all (inverse sampling;
 Haldane 1945), and by none if passes are many in every batch."""
-ENDS_COUNT = 1 / 16
-"""Weight in END_MEMORY of a pass that ends, relative to a survivor: an age that none survives must forget, too."""
-EXACT_AGES = 4096
+_ENDS_COUNT = 1 / 16
+"""Weight in _END_MEMORY of a pass that ends, relative to a survivor: an age that none survives must forget, too."""
+_EXACT_AGES = 4096
 """Ages whose ends are counted one by one; older ones share bins."""
 _OLDEST = 2**24
 
@@ -62,11 +62,11 @@ def _edges() -> np.ndarray:
     return np.array(edges, np.int32)
 
 
-BINS = _edges()
+_BINS = _edges()
 """Edges of the bins of δ."""
-AGES = np.union1d(np.arange(EXACT_AGES, dtype=np.int32), BINS)
+_AGES = np.union1d(np.arange(_EXACT_AGES, dtype=np.int32), _BINS)
 """Edges of the bins of ends."""
-_BIN_OF_AGES = np.searchsorted(BINS, AGES[:-1], side="right") - 1
+_BIN_OF_AGES = np.searchsorted(_BINS, _AGES[:-1], side="right") - 1
 """The bin of δ that each bin of ends is in."""
 
 
@@ -91,11 +91,11 @@ class State(NamedTuple):
 
 def init(num_constraints: int, obs_size: int, time_limit: int | None) -> State:
     return State(
-        delta=jnp.zeros((num_constraints, len(BINS) - 1)),
-        weight=jnp.zeros((num_constraints, len(BINS) - 1)),
-        unseen=jnp.zeros(len(BINS) - 1),
-        ends=jnp.zeros(len(AGES) - 1),
-        passes=jnp.zeros(len(AGES) - 1),
+        delta=jnp.zeros((num_constraints, len(_BINS) - 1)),
+        weight=jnp.zeros((num_constraints, len(_BINS) - 1)),
+        unseen=jnp.zeros(len(_BINS) - 1),
+        ends=jnp.zeros(len(_AGES) - 1),
+        passes=jnp.zeros(len(_AGES) - 1),
         starts=jnp.zeros((NUM_STARTS, obs_size)),
         num_starts=jnp.int32(0),
         time_limit=jnp.float32(jnp.inf if time_limit is None else time_limit),
@@ -132,10 +132,10 @@ def estimate(
     update."""
     over = episode_over(rollout)
     age = rollout.age.reshape(-1)
-    bin_of, age_of = (jnp.searchsorted(edges, age, side="right") - 1 for edges in (BINS, AGES))
+    bin_of, age_of = (jnp.searchsorted(edges, age, side="right") - 1 for edges in (_BINS, _AGES))
     total = lambda x, of, edges: jax.ops.segment_sum(x.reshape(-1).astype(jnp.float32), of, len(edges) - 1)
-    per_age = lambda x: total(x, age_of, AGES)
-    per_bin = lambda x: total(x, bin_of, BINS)
+    per_age = lambda x: total(x, age_of, _AGES)
+    per_bin = lambda x: total(x, bin_of, _BINS)
 
     def one_delta(cost, value, next_value, discount):
         trust = discount < 1
@@ -146,11 +146,11 @@ def estimate(
 
     delta, weight = jax.vmap(one_delta)(jnp.moveaxis(rollout.cost, -1, 0), value, next_value, discount)
     samples = jnp.ones_like(rollout.reward)
-    # an end at the time limit is not random: `life_table` adds it
+    # an end at the time limit is not random: `_life_table` adds it
     passes, ends = per_age(samples), per_age(over & (rollout.age + 1 < state.time_limit))
     in_bin = per_bin(samples)
-    keep_delta = jnp.exp(-in_bin / np.diff(BINS) / DELTA_MEMORY / longer)
-    keep_ends = jnp.exp(-(passes - (1 - ENDS_COUNT) * ends) / np.diff(AGES) / END_MEMORY)
+    keep_delta = jnp.exp(-in_bin / np.diff(_BINS) / _DELTA_MEMORY / longer)
+    keep_ends = jnp.exp(-(passes - (1 - _ENDS_COUNT) * ends) / np.diff(_AGES) / _END_MEMORY)
     state = state._replace(
         delta=keep_delta * state.delta + delta,
         weight=keep_delta * state.weight + weight,
@@ -158,15 +158,15 @@ def estimate(
         ends=keep_ends * state.ends + ends,
         passes=keep_ends * state.passes + passes,
     )
-    start = mean_start_value(state, rollout, value, start_value)
+    start = _mean_start_value(state, rollout, value, start_value)
     episode = jnp.where(jnp.isinf(state.time_limit), 0.0, state.time_limit / rollout.age.shape[0])
-    known = (state.unseen <= FORGET + 2 * episode) | (discount == 1)[:, None]
+    known = (state.unseen <= _FORGET + 2 * episode) | (discount == 1)[:, None]
     delta = jnp.where(known, _ratio(state.delta, state.weight), 0.0)
-    correction = jnp.sum(life_table(state, discount) * delta, -1)
+    correction = jnp.sum(_life_table(state, discount) * delta, -1)
     return state, jnp.where(discount < 1, start, 0.0) + correction
 
 
-def mean_start_value(
+def _mean_start_value(
     state: State, rollout: Rollout, value: Float[Array, "m T E"], start_value: Float[Array, "m S"]
 ) -> Float[Array, "m"]:
     """E[V(s_0)] over the ring. The −V(s_0) inside the batch's δ is of starts normalised as they were seen; by how much
@@ -184,25 +184,25 @@ def episode_over(rollout: Rollout | Trajectories) -> Bool[Array, "T E"]:
     return rollout.terminated | (rollout.truncated & ~rollout.cut)
 
 
-def life_table(state: State, discount: Float[Array, "m"]) -> Float[Array, "m B"]:
-    """Σ_t γ^t S(t) over each bin of δ. `AGES` wider than one step have a constant chance of ending per step."""
-    first = jnp.asarray(AGES[:-1], jnp.float32)
-    width = jnp.clip(jnp.asarray(AGES[1:], jnp.float32), 0, state.time_limit) - jnp.minimum(first, state.time_limit)
-    survive = 1 - _ratio(state.ends, jnp.maximum(state.passes - RATIO_BIAS, state.ends))
+def _life_table(state: State, discount: Float[Array, "m"]) -> Float[Array, "m B"]:
+    """Σ_t γ^t S(t) over each bin of δ. `_AGES` wider than one step have a constant chance of ending per step."""
+    first = jnp.asarray(_AGES[:-1], jnp.float32)
+    width = jnp.clip(jnp.asarray(_AGES[1:], jnp.float32), 0, state.time_limit) - jnp.minimum(first, state.time_limit)
+    survive = 1 - _ratio(state.ends, jnp.maximum(state.passes - _RATIO_BIAS, state.ends))
     reach = jnp.concatenate([jnp.ones(1), jnp.cumprod(survive**width)[:-1]])
 
     def one(discount):
         keep = discount * survive
         # Σ_{j<width} keep^j, whose closed form is 0/0 at keep = 1
         total = jnp.where(keep < 1, (1 - keep**width) / jnp.where(keep < 1, 1 - keep, 1.0), width)
-        return jax.ops.segment_sum(reach * discount**first * total, _BIN_OF_AGES, len(BINS) - 1)
+        return jax.ops.segment_sum(reach * discount**first * total, _BIN_OF_AGES, len(_BINS) - 1)
 
     return jax.vmap(one)(discount)
 
 
 def discounted_length(state: State, discount: Float[Array, "m"]) -> Float[Array, "m"]:
     """E[Σ_t γ^t] over an episode: between 1 and 1/(1 − γ); the mean length at γ = 1."""
-    return jnp.sum(life_table(state, discount), -1)
+    return jnp.sum(_life_table(state, discount), -1)
 
 
 def of_finished_episodes(rollout: Rollout, discount: Float[Array, "m"]) -> tuple[Float[Array, "m"], Int[Array, ""]]:

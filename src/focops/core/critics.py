@@ -11,12 +11,12 @@ from focops.core.base import Config, network
 from focops.core.spec import Spec
 from focops.core.types import Params
 
-PACE = 0.1
+_PACE = 0.1
 """Share of the way to a batch's own units: they may not jump, since every value jumps with them."""
 
 
 class Critics(NamedTuple):
-    """What is learned about the current policy, and what learning it remembers."""
+    """The critics of the current policy, with all that their training carries from batch to batch."""
 
     params: Params
     """1 + m networks, the reward's first, stacked along each leaf's first axis; evaluated and fitted as one."""
@@ -51,10 +51,10 @@ def values(critics: Critics, obs: Float[Array, "*batch O"], config: Config, firs
 
 
 def in_units_of(critics: Critics, targets: Float[Array, "N k"], config: Config) -> Critics:
-    """Move the units towards what a batch's targets ask for, `PACE` of the way, at first all of it."""
+    """Move the units towards the size of a batch's targets: by the fraction `_PACE`, the first time all the way."""
     asked = jnp.where(config.value_units, jnp.sqrt(jnp.mean(targets**2, 0)), 1.0)
     known = critics.units > 0
-    return critics._replace(units=jnp.where(known, critics.units + PACE * (asked - critics.units), asked))
+    return critics._replace(units=jnp.where(known, critics.units + _PACE * (asked - critics.units), asked))
 
 
 def value_loss(

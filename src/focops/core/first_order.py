@@ -9,9 +9,9 @@ from jaxtyping import Array, Float, Int, Key
 
 from focops.core import base, critics, policy, sgd
 from focops.core.base import network
-from focops.core.config import Count, Positive, pytree_config, static
 from focops.core.critics import Critics
 from focops.core.estimate import Batch
+from focops.core.fields import Count, Positive, pytree_config, static
 from focops.core.spec import Spec
 from focops.core.types import Params
 
@@ -31,7 +31,7 @@ class Config(base.Config):
 
 
 class State(NamedTuple):
-    """All that is learned, and what learning remembers."""
+    """All that an update carries to the next: parameters, multipliers and the optimisers' state."""
 
     policy: policy.PolicyParams
     policy_adam: Any

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from focops.core.config import NotNegative, pytree_config
+from focops.core.fields import NotNegative, pytree_config
 
 
 @pytree_config

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-MIN_STD = 1e-2
+_MIN_STD = 1e-2
 CLIP = 5.0
 
 
@@ -34,5 +34,5 @@ def observe(stats: RunningStats, obs: Float[Array, "E O"]) -> RunningStats:
 
 def apply(stats: RunningStats, obs: Float[Array, "*batch O"]) -> Float[Array, "*batch O"]:
     """(obs − mean) / max(std, 0.01), clipped to ±5."""
-    std = jnp.maximum(jnp.sqrt(stats.variance), MIN_STD)
+    std = jnp.maximum(jnp.sqrt(stats.variance), _MIN_STD)
     return jnp.clip((obs - stats.mean) / std, -CLIP, CLIP)

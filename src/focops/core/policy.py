@@ -22,7 +22,7 @@ class CategoricalParams(NamedTuple):
 
 
 PolicyParams = GaussianParams | CategoricalParams
-NO_BOUND = 1e3
+_NO_BOUND = 1e3
 """A range wider than this does not indicate the scale of an action."""
 
 
@@ -37,15 +37,15 @@ def init(
     params = network.init(key, spec.obs_size, spec.action_size)
     if spec.discrete:
         return CategoricalParams(params)
-    return GaussianParams(params, init_log_std + std_units * jnp.asarray(np.log(half_range(spec)), jnp.float32))
+    return GaussianParams(params, init_log_std + std_units * jnp.asarray(np.log(_half_range(spec)), jnp.float32))
 
 
-def half_range(spec: Spec) -> Float[np.ndarray, "A"]:
+def _half_range(spec: Spec) -> Float[np.ndarray, "A"]:
     """Half the range of each continuous action; 1 where the range is empty or unbounded."""
     if spec.action_low is None or spec.action_high is None:
         return np.ones(spec.action_size)
     half = (np.array(spec.action_high, np.float64) - np.array(spec.action_low, np.float64)) / 2
-    return np.where((half > 0) & (half <= NO_BOUND), half, 1.0)
+    return np.where((half > 0) & (half <= _NO_BOUND), half, 1.0)
 
 
 def distribution(network: Network, params: PolicyParams, obs: Float[Array, "*batch O"]) -> Distribution:

@@ -17,7 +17,7 @@ class Registry(Mapping[str, T], Generic[T]):
         """`check` raises UsageError for what is not of this kind."""
         self._kind, self._group, self._check = kind, group, check
         self.loaded: dict[str, T] = dict(own)
-        """All but what packages bring and nobody has asked for yet."""
+        """The entries without those of packages that nobody has asked for yet."""
 
     def register(self, name: str, thing: T) -> None:
         """Make it known by that name in this process; doing so again changes nothing."""

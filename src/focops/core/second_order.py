@@ -10,9 +10,9 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from focops.core import base, critics, policy, surrogates, trust_region
 from focops.core.base import network
-from focops.core.config import Count, InnerFraction, NotNegative, Positive, pytree_config, static
 from focops.core.critics import Critics
 from focops.core.estimate import Batch
+from focops.core.fields import Count, InnerFraction, NotNegative, Positive, pytree_config, static
 from focops.core.spec import Spec
 
 
@@ -35,7 +35,7 @@ class Config(base.Config):
 
 
 class State(NamedTuple):
-    """All that is learned, and what learning remembers."""
+    """All that an update carries to the next: parameters, multipliers and the optimisers' state."""
 
     policy: policy.PolicyParams
     critics: Critics

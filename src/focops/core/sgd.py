@@ -53,7 +53,7 @@ def epochs(
     minibatch_size: int,
 ) -> tuple[S, Int[Array, ""], Float[Array, ""]]:
     """Run `step` on every minibatch of a fresh shuffle, for up to `num_epochs` epochs, and no further once an epoch
-    has ended with `divergence(state) > max_divergence` (None: all of them, and one look at the divergence at the end).
+    has ended with `divergence(state) > max_divergence` (None: all epochs; the divergence is computed once, at the end).
 
     `batch` is a pytree of arrays [N, ...], N a multiple of `minibatch_size`. Returns the state, the number of epochs
     used and the last divergence.

@@ -19,7 +19,7 @@ from jaxtyping import Array, Bool, Float, Int
 from focops.core.cost_return import episode_over
 from focops.core.types import Rollout
 
-MAX_ENVS = 4096
+_MAX_ENVS = 4096
 NUM_EPISODES = 128
 
 
@@ -34,14 +34,14 @@ class Memory(NamedTuple):
 
 
 def init(num_constraints: int) -> Memory:
-    return Memory(jnp.zeros((MAX_ENVS, num_constraints)), jnp.zeros((NUM_EPISODES, num_constraints)), jnp.int32(0))
+    return Memory(jnp.zeros((_MAX_ENVS, num_constraints)), jnp.zeros((NUM_EPISODES, num_constraints)), jnp.int32(0))
 
 
 def pay(memory: Memory, rollout: Rollout, discount: Float[Array, "m"]) -> tuple[Memory, Float[Array, "T E m"]]:
     """P_t of every sample; whole episodes enter the memory."""
     envs = rollout.age.shape[1]
-    if envs > MAX_ENVS:
-        raise ValueError(f"{envs} environments: episodes' costs are kept for at most {MAX_ENVS}")
+    if envs > _MAX_ENVS:
+        raise ValueError(f"{envs} environments: episodes' costs are kept for at most {_MAX_ENVS}")
     paying = discount ** rollout.age[..., None].astype(jnp.float32) * rollout.cost
 
     def forwards(paid, step):

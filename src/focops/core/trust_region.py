@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float
 
 from focops.core.distributions import Distribution
 
-MAX_CONSTRAINTS = 10
+_MAX_CONSTRAINTS = 10
 _TINY = 1e-6
 """Relative size below which a float32 number is lost in rounding."""
 
@@ -121,8 +121,8 @@ def _nearest(s: Float[Array, "m m"], c: Float[Array, "m"]) -> Float[Array, "m"]:
 
 
 def _active_sets(m: int) -> Float[Array, "K m"]:
-    if m > MAX_CONSTRAINTS:
-        raise ValueError(f"{m} constraints: the exact step tries all 2^m active sets, for m ≤ {MAX_CONSTRAINTS}")
+    if m > _MAX_CONSTRAINTS:
+        raise ValueError(f"{m} constraints: the exact step tries all 2^m active sets, for m ≤ {_MAX_CONSTRAINTS}")
     return jnp.array(list(itertools.product([0.0, 1.0], repeat=m)), jnp.float32).reshape(2**m, m)
 
 

@@ -13,11 +13,11 @@ from rich.text import Text
 from focops.display.progress import Pace, against, constraint_names, count, line, number
 
 STYLES = {"running": "cyan", "done": "green", "failed": "bold red", "stopped": "yellow", "waiting": "dim"}
-BAR_WIDTH = 12
+_BAR_WIDTH = 12
 
 
 def choose_display(base: Path, jobs: list[Any], quiet: bool) -> "GridLines":
-    """The display for where the output goes."""
+    """The display that suits the output: a terminal, or a file or pipe."""
     console = Console(highlight=False)
     live = not quiet and console.is_terminal and not console.is_dumb_terminal
     return GridTable(base, jobs, console) if live else GridLines(base, jobs)
@@ -89,7 +89,7 @@ def table(jobs: list[Any]) -> RenderableType:
         if record is None:
             rows.add_row(name, Text("starting" if job.state == "running" else job.state, style="dim"))
             continue
-        bar = ProgressBar(total=record["steps"], completed=record["samples"], width=BAR_WIDTH)
+        bar = ProgressBar(total=record["steps"], completed=record["samples"], width=_BAR_WIDTH)
         rate = f"{count(record.get('samples_per_second'))}/s"
         cells = [cost_against_limit(record, constraint) for constraint in constraint_names(record)]
         rows.add_row(

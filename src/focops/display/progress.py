@@ -56,7 +56,7 @@ class OneRun:
 
 
 def choose_display(quiet: bool = False) -> Display:
-    """The display for where the output goes."""
+    """The display that suits the output: a terminal, or a file or pipe."""
     stream = sys.stdout
     if quiet:
         return QuietDisplay(stream)

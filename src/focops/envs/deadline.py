@@ -12,15 +12,15 @@ from focops.errors import RunError
 
 REPEAT_SECONDS = 1.0
 """Seconds between two attempts to interrupt code that catches what is raised in it."""
-ATTEMPTS = 5
+_ATTEMPTS = 5
 """Attempts after which the process is ended."""
 _last_actions: list[Callable[[RunError], RunError]] = []
 
 
 @contextmanager
 def before_giving_up(action: Callable[[RunError], RunError]) -> Iterator[None]:
-    """A context in which `action` is called before the process is ended because its code cannot be interrupted. It
-    saves the last good state and returns the error to show."""
+    """A context in which `action` is called before the process is ended because an environment cannot be interrupted.
+    `action` saves the last valid state and returns the error to show."""
     _last_actions.append(action)
     try:
         yield
@@ -33,7 +33,7 @@ class _Expired(BaseException):
 
 
 class Deadline:
-    """A context that RunError(`message()`) ends after `seconds`; 0 for none. Costs about 3 µs.
+    """A context that raises RunError(`message()`) after `seconds`; 0 for no limit. Costs about 3 µs.
 
     It works only in the main thread, where Python handles signals. It interrupts sleeping, waiting and Python code, but
     not compiled code that never returns to Python. Code that catches every interruption ends the process.
@@ -61,7 +61,7 @@ class Deadline:
     def _expire(self, *_: object) -> None:
         if self._inside:
             self._attempts += 1
-            if self._attempts > ATTEMPTS:
+            if self._attempts > _ATTEMPTS:
                 self._give_up()
             raise _Expired
 

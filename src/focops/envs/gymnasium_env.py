@@ -23,7 +23,7 @@ for an environment that is not yours, register a wrapper of it with gymnasium.re
             return obs, reward, terminated, truncated, {**info, "cost": my_cost(obs, action)}"""
 
 
-class CostIntoInfo(gymnasium.Wrapper):
+class _CostIntoInfo(gymnasium.Wrapper):
     """Moves the third of six returned values into info["cost"]; innermost, so that Gymnasium's wrappers see five."""
 
     def step(self, action: Any) -> Any:
@@ -64,7 +64,7 @@ def open_env(env_id: str) -> gymnasium.Env:
 
     def create(**kwargs: Any) -> gymnasium.Env:
         env = creator(**kwargs)
-        return CostIntoInfo(env) if isinstance(env, gymnasium.Env) else env
+        return _CostIntoInfo(env) if isinstance(env, gymnasium.Env) else env
 
     spec.entry_point = create
     try:
@@ -79,7 +79,7 @@ def open_env(env_id: str) -> gymnasium.Env:
 
 
 def require_in_range(space: spaces.Space, value: Any) -> None:
-    """ValueError for classes that the space does not have: -1 would count as the last one."""
+    """Raise ValueError for a class that a discrete space does not have: -1 would be encoded as the last one."""
     if isinstance(space, spaces.Dict):
         for name, part in space.items():
             require_in_range(part, value[name])
@@ -105,7 +105,7 @@ def action_encoder(env_id: str, space: spaces.Space) -> tuple[int, bool, Callabl
 
 
 def check_shapes(space: spaces.Space, obs: Any) -> None:
-    """ValueError where an array is not of its space's shape: flattening would take those that happen to fit."""
+    """Raise ValueError for an array of another shape than its space's: flattening accepts some of them."""
     if isinstance(space, spaces.Dict | spaces.Tuple):
         parts = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
         for name, part in parts:

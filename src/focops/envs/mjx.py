@@ -9,7 +9,7 @@ only while a batch is collected. A step recomputes whatever a row does not hold,
 
 import copy
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -21,13 +21,14 @@ from focops.envs.mjx_model import Impl, buffer_sizes, for_mjx, mjx, put_model
 from focops.envs.simulator import control_step_seconds, load, spec_of
 from focops.envs.stagger import first_horizons
 from focops.envs.tasks import SELF_CONTACTS, Physics, Task
+from focops.envs.tasks.task import Draws
 
 Data = Any
-"""`mjx.Data` of N simulations; `Placed` for a robot that is moved without physics."""
+"""`mjx.Data` of N simulations; `_Placed` for a robot that is moved without physics."""
 
 ABSURD = 1e6
 """A simulation is unstable if a joint position or velocity is beyond this, or not finite."""
-STREAM = 0x73696D
+_STREAM = 0x73696D
 """Separates the random numbers of episode starts from those that the learner draws from the same seed."""
 
 
@@ -67,14 +68,14 @@ class Transition(NamedTuple):
     next_obs: Float[Array, "N O"]
 
 
-class Placed(NamedTuple):
+class _Placed(NamedTuple):
     """The part of `mjx.Data` that a robot moved without physics has."""
 
     qpos: Float[Array, "N nq"]
     qvel: Float[Array, "N nv"]
     qacc_warmstart: Float[Array, "N nv"]
 
-    def replace(self, **fields: Any) -> "Placed":
+    def replace(self, **fields: Any) -> "_Placed":
         return self._replace(**{name: value for name, value in fields.items() if name in self._fields})
 
 
@@ -145,7 +146,7 @@ class MjxTask:
         """MuJoCo's working arrays for simulations in these states."""
         state = dict(qpos=sims.qpos, qvel=sims.qvel, qacc_warmstart=sims.warmstart)
         if self._mjx is None:
-            return Placed(**state)
+            return _Placed(**state)
         n = len(sims.age)
         blank = self._make_data(n) if self._blank is None else self._blank
         shared = _shared_fields() if self.impl == "warp" else frozenset()
@@ -243,18 +244,17 @@ class MjxTask:
         self, seed: UInt32[Array, "2"], number: Int[Array, ""], episode: Int[Array, ""]
     ) -> tuple[Float[Array, "nq"], Float[Array, "nv"]]:
         """`Task.start` with JAX's random numbers."""
-        robot, model = self.task.robot, self.model
         key = jax.random.wrap_key_data(seed, impl="threefry2x32")
-        for part in (STREAM, number, episode):
+        for part in (_STREAM, number, episode):
             key = jax.random.fold_in(key, part)
-        for_pos, for_vel, for_place = jax.random.split(key, 3)
-        qpos = jnp.asarray(model.qpos0, jnp.float32) + robot.noise * jax.random.uniform(
-            for_pos, (model.nq,), minval=-1.0, maxval=1.0
+        each = iter(jax.random.split(key, 3))
+        draws = Draws(
+            xp=jnp,
+            uniform=lambda shape: jax.random.uniform(next(each), shape, minval=-1.0, maxval=1.0),
+            normal=lambda shape: jax.random.normal(next(each), shape),
+            fraction=lambda: jax.random.uniform(next(each)),
         )
-        uniform = lambda key, shape: jax.random.uniform(key, shape, minval=-1.0, maxval=1.0)
-        draw: Callable[..., Array] = jax.random.normal if robot.normal_velocity else uniform
-        qvel = robot.noise * draw(for_vel, (model.nv,))
-        return self.task.place(jnp, qpos, jax.random.uniform(for_place)), qvel
+        return self.task.start(draws, jnp.asarray(self.model.qpos0, jnp.float32), self.model.nv)
 
     def _fields(self, data: Data) -> Physics:
         read: dict[str, Any] = {f: _read(data, f) for f in ("qpos", "qvel", *self.task.robot.fields)}
@@ -267,7 +267,7 @@ class MjxTask:
 
 def _read(data: Data, field: str) -> Array:
     """A field of `Data`; some of `mjx.Data`'s are the implementation's own."""
-    public = isinstance(data, Placed) or field in {f.name for f in dataclasses.fields(data)}
+    public = isinstance(data, _Placed) or field in {f.name for f in dataclasses.fields(data)}
     return getattr(data if public else data._impl, field)
 
 

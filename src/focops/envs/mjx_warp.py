@@ -21,7 +21,7 @@ from mujoco.mjx.third_party import mujoco_warp
 from mujoco.mjx.warp import ffi
 from mujoco.mjx.warp import forward as generated
 
-Stage = Callable[[Any, Any], Any]
+_Stage = Callable[[Any, Any], Any]
 """(mjx.Model, mjx.Data of N simulations) -> mjx.Data"""
 
 STAGED = wp.JaxCallableGraphMode.WARP_STAGED_EX
@@ -33,7 +33,7 @@ READ = frozenset(("qpos", "qvel", "qacc_warmstart", "overflow", "solver_niter"))
 
 
 @functools.cache
-def steps(number: int, fields: tuple[str, ...] = ()) -> Stage:
+def steps(number: int, fields: tuple[str, ...] = ()) -> _Stage:
     """`number` simulation steps as one call, which updates `READ` and `fields`."""
 
     def many(model: Any, data: Any) -> None:
@@ -44,8 +44,8 @@ def steps(number: int, fields: tuple[str, ...] = ()) -> Stage:
 
 
 @functools.cache
-def place(fields: tuple[str, ...]) -> Stage:
-    """Those of the bodies' positions, inertias and velocities, from qpos and qvel."""
+def place(fields: tuple[str, ...]) -> _Stage:
+    """Compute `fields`, of the bodies' positions, inertias and velocities, from qpos and qvel."""
 
     def kinematics(model: Any, data: Any) -> None:
         mujoco_warp.kinematics(model, data)
@@ -55,7 +55,7 @@ def place(fields: tuple[str, ...]) -> Stage:
     return _batched("forward", kinematics, frozenset(fields))
 
 
-def _batched(name: str, work: Callable[[Any, Any], None], read: frozenset[str]) -> Stage:
+def _batched(name: str, work: Callable[[Any, Any], None], read: frozenset[str]) -> _Stage:
     """`generated.NAME` for N simulations, doing `work`; `read` is what it may change."""
     shim = getattr(generated, f"_{name}_shim").__wrapped__
     shim = ffi.format_args_for_warp(_with_globals(shim, mjwarp=SimpleNamespace(**{name: work})))

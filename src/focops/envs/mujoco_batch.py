@@ -12,6 +12,7 @@ from focops.core.types import Step
 from focops.envs.simulator import Quiet, control_step_seconds, load, spec_of
 from focops.envs.stagger import first_horizons
 from focops.envs.tasks import Physics, Task
+from focops.envs.tasks.task import numpy_draws
 from focops.errors import UsageError
 
 log = logging.getLogger(__name__)
@@ -125,7 +126,7 @@ class MujocoBatch:
             batch.state[ids] = self._blank  # what batch.reset does, in a twentieth of the time
             for i in ids:
                 rng = np.random.default_rng((self._seed, int(i), int(self._episode[i])))
-                p.qpos[i], p.qvel[i] = self.task.start(rng, self._qpos0, self.model.nv)
+                p.qpos[i], p.qvel[i] = self.task.start(numpy_draws(rng), self._qpos0, self.model.nv)
             batch.forward(ids)
         self._episode[ids] += 1
         self.age[ids] = 0

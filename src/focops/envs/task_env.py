@@ -9,6 +9,7 @@ import numpy as np
 from focops.envs.mujoco_batch import ABSURD
 from focops.envs.simulator import Quiet, control_step_seconds, load
 from focops.envs.tasks import TASKS, Physics
+from focops.envs.tasks.task import numpy_draws
 from focops.errors import UsageError
 
 
@@ -16,7 +17,7 @@ class TaskEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     """One simulation of a task; `info["cost"]` is the cost of the step.
 
     The time limit is Gymnasium's `TimeLimit` wrapper, as registered. A simulation that becomes unstable ends its
-    episode as truncated, with its last good observation and no reward or cost.
+    episode as truncated, with its last finite observation and no reward or cost.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 20}  # noqa: RUF012 - Gymnasium's own convention
@@ -45,7 +46,7 @@ class TaskEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
         super().reset(seed=seed)
         mujoco.mj_resetData(self.model, self.data)
-        qpos, qvel = self.task.start(self.np_random, self.model.qpos0, self.model.nv)
+        qpos, qvel = self.task.start(numpy_draws(self.np_random), self.model.qpos0, self.model.nv)
         self.data.qpos[:], self.data.qvel[:] = qpos, qvel
         mujoco.mj_forward(self.model, self.data)
         self._position = np.array(self.task.robot.position(np, self._physics))

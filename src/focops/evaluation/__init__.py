@@ -6,16 +6,16 @@ Observations are normalised by the statistics at the end of training, which do n
 
 | file | holds |
 |---|---|
-| run.py | `evaluate` for one run, `evaluate_all` for many |
+| evaluate_runs.py | `evaluate` for one run, `evaluate_all` for many |
 | protocol.py | which episodes, of which seeds |
 | host.py | episodes on the CPU, one policy at a time |
 | device.py | episodes of many policies as one program on an accelerator |
 | judge.py | from episodes to intervals and verdicts |
 """
 
+from focops.evaluation.evaluate_runs import evaluate, evaluate_all
 from focops.evaluation.judge import BOUNDS, ConstraintResult, Estimate, Evaluation, save_all
 from focops.evaluation.protocol import PROTOCOLS, UNSEEN
-from focops.evaluation.run import evaluate, evaluate_all
 
 __all__ = [
     "BOUNDS",

@@ -97,14 +97,14 @@ def run_episodes(
     runs = stats.count.shape[0]
     rounds = -(-episodes // max(1, AT_ONCE // runs))
     num = -(-episodes // rounds)
-    program = _Program.of(task_name, network, runs, num, impl, self_contacts)
-    given = program.spread(Policies(policies, stats, np.broadcast_to(np.asarray(deterministic, bool), runs)))
+    compiled = _CompiledEpisodes.of(task_name, network, runs, num, impl, self_contacts)
+    given = compiled.spread(Policies(policies, stats, np.broadcast_to(np.asarray(deterministic, bool), runs)))
     discounts = np.array([c.discount for c in constraints], np.float32)
     seed, index = _numbered(seeds, episodes, rounds * num)
     found = []
     for first in range(0, rounds * num, num):
         which = slice(first, first + num)
-        found.append(program.run(given, program.spread(_repeat((seed[which], index[which], discounts), runs))))
+        found.append(compiled.run(given, compiled.spread(_repeat((seed[which], index[which], discounts), runs))))
     joined = _joined(jax.device_get(found), runs, episodes)
     if joined.overflow.any():
         log.warning(
@@ -136,7 +136,7 @@ def _joined(rounds: Sequence[Episodes], runs: int, episodes: int) -> Episodes:
     return Episodes(join("rows").astype(np.float64), join("diverged"), overflow)
 
 
-class _Program:
+class _CompiledEpisodes:
     """The compiled function, on however many devices there are."""
 
     def __init__(self, task_name: str, network: Network, runs: int, num: int, impl: Impl | None, self_contacts: int):
@@ -151,9 +151,9 @@ class _Program:
 
     @staticmethod
     @functools.lru_cache(maxsize=4)
-    def of(*what: Any) -> "_Program":
+    def of(*what: Any) -> "_CompiledEpisodes":
         """The same for the same arguments: evaluated again, nothing is compiled."""
-        return _Program(*what)
+        return _CompiledEpisodes(*what)
 
     def spread(self, tree: Any) -> Any:
         """Arrays [R, ...] on the devices, padded with copies of the last run."""

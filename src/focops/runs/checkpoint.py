@@ -22,8 +22,8 @@ from focops.runs.files import make_own_folder, write_atomically
 from focops.runs.identity import Identity, difference
 
 FORMAT = 1
-KEPT = 2
-DTYPES = ("bool", "int8", "int32", "int64", "uint8", "uint32", "uint64", "float16", "float32", "float64")
+_NUMBER_KEPT = 2
+_DTYPES = ("bool", "int8", "int32", "int64", "uint8", "uint32", "uint64", "float16", "float32", "float64")
 _NAME = re.compile(r"(\d+)\.safetensors")
 _NO_DIGEST = "0" * 64
 
@@ -61,7 +61,7 @@ def load(path: Path) -> tuple[Arrays, Meta]:
     return deserialize(data, str(path))
 
 
-def load_own(path: Path, run: Identity) -> tuple[Arrays, Meta]:
+def _load_own(path: Path, run: Identity) -> tuple[Arrays, Meta]:
     """`load`; CheckpointError also if the file is of another run."""
     arrays, meta = load(path)
     other = difference(meta.get("run") if isinstance(meta, dict) else None, run)
@@ -71,12 +71,12 @@ def load_own(path: Path, run: Identity) -> tuple[Arrays, Meta]:
 
 
 def load_newest(folder: Path, run: Identity | None = None) -> tuple[Arrays, Meta] | None:
-    """The newest good checkpoint of `run`, with a CheckpointWarning if a newer one is unusable; None if there are no
+    """The newest valid checkpoint of `run`, with a CheckpointWarning if a newer one is unusable; None if there are no
     files."""
     problems: list[str] = []
     for _, path in reversed(_numbered(folder)):
         try:
-            loaded = load_own(path, run or {})
+            loaded = _load_own(path, run or {})
         except CheckpointError as error:
             problems.append(str(error))
             continue
@@ -89,13 +89,13 @@ def load_newest(folder: Path, run: Identity | None = None) -> tuple[Arrays, Meta
 
 
 def load_common(folders: Sequence[Path], runs: Sequence[Identity]) -> list[Arrays] | None:
-    """Of each run's folder, the newest good checkpoint that all of them have; None if one has no files at all."""
+    """Each run's checkpoint of the newest iteration of which all have a valid one; None if one run has no files."""
     if len(folders) == 1:
         newest = load_newest(folders[0], runs[0])
         return None if newest is None else [newest[0]]
     for number in sorted(set.intersection(*map(numbers, folders)), reverse=True):
         try:
-            return [load_own(_path(folder, number), run)[0] for folder, run in zip(folders, runs, strict=True)]
+            return [_load_own(_path(folder, number), run)[0] for folder, run in zip(folders, runs, strict=True)]
         except CheckpointError as error:
             warnings.warn(f"{error}. Going on from an earlier one", CheckpointWarning, stacklevel=2)
     if all(_numbered(folder) for folder in folders):
@@ -107,8 +107,8 @@ def serialize(arrays: Arrays, meta: Meta) -> bytes:
     """The file's bytes; the same arrays and meta give the same bytes."""
     contiguous = {name: np.array(array, order="C", copy=None) for name, array in arrays.items()}
     for name, array in contiguous.items():
-        if array.dtype.name not in DTYPES:
-            raise TypeError(f"array {name!r} has dtype {array.dtype}; a checkpoint holds {', '.join(DTYPES)}")
+        if array.dtype.name not in _DTYPES:
+            raise TypeError(f"array {name!r} has dtype {array.dtype}; a checkpoint holds {', '.join(_DTYPES)}")
     header = json.dumps({"format": FORMAT, "sha256": _NO_DIGEST, "meta": meta})
     data = safetensors.numpy.save(contiguous, {"focops": header})
     return data.replace(_NO_DIGEST.encode(), hashlib.sha256(data).hexdigest().encode(), 1)
@@ -168,8 +168,8 @@ def _numbered(folder: Path) -> list[tuple[int, Path]]:
 def _tidy(folder: Path, newest: int) -> None:
     """Remove all but the newest two checkpoints; files that cannot be removed are left."""
     numbered = _numbered(folder)
-    kept = [path for number, path in numbered if number <= newest][-KEPT:]
-    stale = [path for _, path in numbered if path not in kept]
+    newest_paths = [path for number, path in numbered if number <= newest][-_NUMBER_KEPT:]
+    stale = [path for _, path in numbered if path not in newest_paths]
     for path in [*stale, *folder.glob("*.safetensors.tmp")]:
         with contextlib.suppress(OSError):
             path.unlink()

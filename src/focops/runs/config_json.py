@@ -13,7 +13,7 @@ import numpy as np
 
 from focops.algorithms import ALGORITHMS
 from focops.config import TrainConfig
-from focops.core.config import field_types
+from focops.core.fields import field_types
 from focops.errors import UsageError
 
 FORMAT = 1
@@ -24,7 +24,7 @@ _FIRST = (
 )  # fmt: skip
 """What config.json has had from the first version on."""
 _REMOVED = {"algo.cost_fade": 0.0, "algo.nu_anneal": 0.0, "algo.early_stop": True}
-"""Fields that older versions wrote, and the value with which a run is as if there were none."""
+"""Fields that only older versions had, and the value at which they had no effect."""
 _NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 
@@ -62,7 +62,7 @@ def config_from_json(data: dict[str, Any], network: Any = None) -> TrainConfig:
 
 
 def _newer_version(data: dict[str, Any]) -> str:
-    """What to add to a message about what this focops does not know; "" if a newer one has not written it."""
+    """The end of a message about an unknown entry, if a newer focops wrote the file; else ""."""
     versions = data.get("versions")
     written = versions.get("focops") if isinstance(versions, dict) else None
     try:

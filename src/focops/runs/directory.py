@@ -2,25 +2,23 @@
 
 import contextlib
 import dataclasses
-import fcntl
 import json
 import os
-import platform
-import time
 from collections.abc import Iterator
-from importlib import metadata
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import Any, Self
 
 from focops.config import TrainConfig
 from focops.errors import RunError, UsageError
 from focops.runs.config_json import config_from_json, config_to_json
-from focops.runs.files import is_still_at, make_own_folder, open_own, refuse_link, write_json
+from focops.runs.files import make_own_folder, refuse_link, write_json
 from focops.runs.identity import Identity, run_id
+from focops.runs.lock import Lock
+from focops.runs.paths import default_path
+from focops.runs.versions import changed_versions, current_versions
 
 _ELSEWHERE = "choose another --out"
 _MEND = "check its permissions and the space on its disk, then try again"
-PACKAGES = ("focops", "jax", "jaxlib", "numpy", "mujoco", "gymnasium")
 
 
 class RunDirectory:
@@ -32,13 +30,13 @@ class RunDirectory:
 
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
-        self._lock: IO[str] | None = None
+        self._lock: Lock | None = None
 
     @classmethod
     def create(cls, config: TrainConfig, versions: dict[str, str] | None = None) -> Self:
         """Make and lock the directory of a new run (config.out, or a name in runs/) and write its config.json."""
         run = cls(Path(config.out) if config.out is not None else default_path(config))
-        run.require_name()
+        run._require_name()
         with _explained(run.path, "make a run's directory", _ELSEWHERE):
             run.path.mkdir(parents=True, exist_ok=True)
         run._acquire(_ELSEWHERE)
@@ -87,11 +85,11 @@ class RunDirectory:
         return self.path / ".lock"
 
     @property
-    def holds_run(self) -> bool:
+    def _holds_run(self) -> bool:
         files = (self.config_file, self.metrics_file, self.summary_file)
         return any(file.exists() for file in files) or any(self.checkpoints.glob("*.safetensors"))
 
-    def require_name(self) -> None:
+    def _require_name(self) -> None:
         """Refuse a name that cannot be a file name or be printed."""
         name = str(self.path)
         if "\0" in name or name.encode(errors="ignore").decode() != name:
@@ -99,9 +97,9 @@ class RunDirectory:
 
     def require_free(self) -> None:
         """Refuse a directory that cannot become a new run's; nothing is written."""
-        self.require_name()
+        self._require_name()
         with _explained(self.path, "look into", _ELSEWHERE):
-            holds_run = self.holds_run
+            holds_run = self._holds_run
             existing = next(path for path in (self.path, *self.path.absolute().parents) if path.exists())
         if holds_run:
             raise UsageError(f"{self.path} holds a run; `focops resume {self.path}` goes on with it, or {_ELSEWHERE}")
@@ -164,8 +162,7 @@ class RunDirectory:
 
     def changed_versions(self) -> list[str]:
         """What has changed since the run began ("jax 0.10.1 is now 0.10.2"): its numbers may then differ slightly."""
-        then, now = self.versions, current_versions()
-        return [f"{name} {then[name]} is now {now.get(name)}" for name in then if then[name] != now.get(name)]
+        return changed_versions(self.versions)
 
     def write_summary(self, summary: dict[str, Any]) -> None:
         with _explained(self.summary_file, "write", _MEND):
@@ -184,7 +181,7 @@ class RunDirectory:
 
     def require_in_place(self) -> None:
         """Refuse to continue if the locked directory has been removed or renamed."""
-        if self._lock is not None and not is_still_at(self._lock_file, self._lock.fileno()):
+        if self._lock is not None and not self._lock.is_in_place:
             raise RunError(
                 f"{self.path} is no longer the directory that this run began in: it, or the .lock in it, was removed,"
                 " renamed or replaced meanwhile. Nothing more was written; if the directory is elsewhere now, resume it"
@@ -211,7 +208,7 @@ class RunDirectory:
     def close(self) -> None:
         """Release the lock."""
         if self._lock is not None:
-            self._lock.close()
+            self._lock.release()
             self._lock = None
 
     def __enter__(self) -> Self:
@@ -225,20 +222,7 @@ class RunDirectory:
             with _explained(folder, "write in", way_out):
                 refuse_link(folder)
         with _explained(self._lock_file, "write", way_out):
-            lock = open_own(self._lock_file, "a+")  # held for the life of the run
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            lock.seek(0)
-            owner = lock.read().strip() or "unknown"
-            lock.close()
-            raise UsageError(
-                f"another process (pid {owner}) works on the run in {self.path}; wait for it or stop it first"
-            ) from None
-        lock.truncate(0)
-        lock.write(str(os.getpid()))
-        lock.flush()
-        self._lock = lock
+            self._lock = Lock(self._lock_file)
 
     def _read(self, file: Path) -> dict[str, Any]:
         with _explained(file, "read", _MEND):
@@ -250,13 +234,6 @@ class RunDirectory:
         if not isinstance(value, dict):
             raise UsageError(f"{file} is damaged: it holds no JSON object")
         return value
-
-
-def named(out: Path | str) -> Path:
-    """`out` as a path; '' is refused, which Path would take for the current directory."""
-    if out == "":
-        raise UsageError("--out is ''; it must name a directory (. is this one), or be left out for one in runs/")
-    return Path(out)
 
 
 def runs_in(path: Path | str) -> list[Path]:
@@ -283,26 +260,6 @@ def _grid_names(path: Path) -> list[str]:
         return []
 
 
-def default_path(config: TrainConfig, what: str | None = None) -> Path:
-    """runs/TASK-ALGO-SEED-TIME, or `what` for SEED; with a number behind it if it is taken."""
-    task = "".join(c if c.isalnum() or c in "-_." else "_" for c in config.task)
-    name = f"{task}-{config.algorithm}-{config.seed if what is None else what}-{time.strftime('%Y%m%d-%H%M%S')}"
-    path, number = Path("runs") / name, 1
-    while path.exists():
-        number += 1
-        path = Path("runs") / f"{name}-{number}"
-    return path
-
-
-def current_versions() -> dict[str, str]:
-    """Versions of Python and of the packages that affect a run's numbers, and the platform."""
-    found = {"python": platform.python_version(), "platform": platform.platform(), "machine": platform.machine()}
-    for package in PACKAGES:
-        with contextlib.suppress(metadata.PackageNotFoundError):
-            found[package] = metadata.version(package)
-    return found
-
-
 def _lines(file: Path) -> int:
     """Whole lines of a file; 0 if there is none."""
     if not file.exists():
@@ -312,7 +269,7 @@ def _lines(file: Path) -> int:
 
 
 def _flat(config: dict[str, Any]) -> dict[str, Any]:
-    """Names with dots for the algorithm's own."""
+    """The config without nesting: `algo.temperature` for a field of the algorithm's."""
     algo = {f"algo.{name}": value for name, value in config["algo"].items()}
     return {name: value for name, value in config.items() if name != "algo"} | algo
 

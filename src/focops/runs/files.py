@@ -35,10 +35,10 @@ def write_atomically(path: Path, data: bytes) -> None:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
-    sync_folder(path.parent)
+    _sync_folder(path.parent)
 
 
-def sync_folder(folder: Path) -> None:
+def _sync_folder(folder: Path) -> None:
     """Make renames and new names in a folder survive a power cut."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:

@@ -35,7 +35,7 @@ class Trainer(Protocol):
         ...
 
     def states(self) -> Sequence[RunState]:
-        """Each run after its last good iteration, on the host."""
+        """Each run after its last successful iteration, on the host."""
         ...
 
     def restore(self, states: Sequence[RunState]) -> None: ...
@@ -45,7 +45,7 @@ class Trainer(Protocol):
         ...
 
     def failed(self, error: RunError) -> Sequence[Failure]:
-        """The failure of each run, where the iteration that is under way is given up."""
+        """The failure of each run, when the current iteration is given up."""
         ...
 
     def close(self) -> None: ...
@@ -124,12 +124,12 @@ class Loop:
             list(pool.map(action, self.recorders, states))
 
     def _save_unscheduled(self) -> None:
-        """Save runs that are stopped early. Not if `exact`: in the middle of episodes none could be exact."""
+        """Save runs that are stopped early; not if `exact`, because no checkpoint within an episode can be exact."""
         if not self._config.exact and any(each.saved != self.trainer.iteration for each in self._unfailed):
             self.save()
 
     def _give_up(self, error: RunError) -> RunError:
-        """Save the last good state of the runs before the process is ended."""
+        """Save the last valid state of the runs before the process is ended."""
         for each, failure in zip(self.recorders, self.trainer.failed(error), strict=True):
             if each.error is None:
                 self._fail(each, failure)

@@ -1,4 +1,4 @@
-"""Who hears of each iteration of a run: its sinks and its callbacks."""
+"""The sinks and callbacks that get the record of each iteration of a run."""
 
 import contextlib
 from collections.abc import Callable, Sequence
@@ -52,7 +52,7 @@ class Observers:
                 self._fail(f"the callback {name_of(callback)}", error)
 
     def sync(self) -> None:
-        """Make safe what was written, so that a checkpoint may rely on it."""
+        """Flush what was written to the disk: a checkpoint relies on it."""
         self._each_sink(lambda sink: sink.sync())
 
     def close(self) -> None:

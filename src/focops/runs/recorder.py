@@ -17,7 +17,7 @@ from focops.runs.config_json import config_to_json
 from focops.runs.directory import RunDirectory
 from focops.runs.files import write_atomically
 from focops.runs.observers import Observers
-from focops.runs.policy import Policy, load, save_policy
+from focops.runs.policy_file import Policy, load, save_policy
 from focops.runs.sinks import read_last
 from focops.training import episodes
 from focops.training.state import Failure, Record, RunState, to_arrays

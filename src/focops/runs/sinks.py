@@ -15,14 +15,14 @@ from typing import Any, Protocol
 from focops.errors import RunError, UsageError
 from focops.runs.files import open_own, write_atomically
 
-METRICS = "metrics.jsonl"
-FLUSH_SECONDS = 10
+_METRICS = "metrics.jsonl"
+_FLUSH_SECONDS = 10
 Record = dict[str, Any]
 """One iteration: flat, plain JSON (NaN and infinities are None); `samples` is the step in every sink."""
 
 
 class Sink(Protocol):
-    """An open place for a run's numbers. It is given as what opens it, such as its class.
+    """Receives the records of one run. `sinks` takes the function that opens one, such as its class:
 
     >>> class Best:                                                   # doctest: +SKIP
     ...     def __init__(self, directory: Path, iteration: int): ...  # the run's; 0, or where the run resumes
@@ -35,22 +35,22 @@ class Sink(Protocol):
     def write(self, record: Record) -> None: ...
 
     def sync(self) -> None:
-        """Make safe what was written: a checkpoint of this iteration follows."""
+        """Flush what was written: a checkpoint of this iteration follows."""
         ...
 
     def close(self) -> None: ...
 
 
 OpenSink = Callable[[Path, int], Sink]
-"""Opens a sink, given the run's directory and the iteration that it resumes from, 0 for a new run. What was written of
-later iterations is of no account: they are done again. metrics.jsonl is opened first and holds none of them."""
+"""Opens a sink, given the run's directory and the iteration that it resumes from, 0 for a new run. Records of
+later iterations are obsolete: those iterations are repeated. metrics.jsonl is opened first and no longer has them."""
 
 
 class JSONL:
     """metrics.jsonl, the numbers that all of focops reads."""
 
     def __init__(self, directory: Path, iteration: int = 0) -> None:
-        self._path = directory / METRICS
+        self._path = directory / _METRICS
         self._file = _explained(self._path, lambda: open_own(self._path, "ab"))  # open as long as the run
         self._keep(iteration)
 
@@ -66,7 +66,7 @@ class JSONL:
             self._file.close()
 
     def _keep(self, records: int) -> None:
-        """Forget all but the first `records`, one for each iteration."""
+        """Remove all but the first `records`, one for each iteration."""
         with open(self._path, "rb") as file:
             lines = [line for line, _ in zip(file, range(records), strict=False) if line.endswith(b"\n")]
         if len(lines) < records:
@@ -78,7 +78,7 @@ class JSONL:
 
 
 class TensorBoard:
-    """Scalars as TensorBoard events, written here and now: tensorboardX's thread would hang the run on a full disk."""
+    """Scalars as TensorBoard events, written in this thread: tensorboardX's own would hang the run on a full disk."""
 
     def __init__(self, directory: Path, iteration: int = 0) -> None:
         from tensorboardX.event_file_writer import EventsWriter
@@ -88,7 +88,7 @@ class TensorBoard:
         self._summary: Any = vars(summary_pb2)["Summary"]
         self._flushed = time.monotonic()
         self._writer = EventsWriter(str(directory / "events"), f".{uuid.uuid4().hex[:8]}")
-        last = read_last(directory / METRICS)
+        last = read_last(directory / _METRICS)
         if last is not None:  # a resumed run: TensorBoard forgets what came after
             session = vars(event_pb2)["SessionLog"]
             start = session(status=session.START)
@@ -98,7 +98,7 @@ class TensorBoard:
         numbers = {k: v for k, v in record.items() if isinstance(v, int | float)}
         summary = self._summary(value=[self._summary.Value(tag=k, simple_value=v) for k, v in numbers.items()])
         self._writer.write_event(self._event(wall_time=time.time(), step=int(record["samples"]), summary=summary))
-        if time.monotonic() - self._flushed > FLUSH_SECONDS:
+        if time.monotonic() - self._flushed > _FLUSH_SECONDS:
             self.sync()
 
     def sync(self) -> None:
@@ -208,7 +208,7 @@ def _record(line: bytes) -> Record | None:
 
 
 def _explained(path: Path, action: Any) -> Any:
-    """Turn the system's refusal into a message."""
+    """Turn an OSError into an error with a message."""
     try:
         return action()
     except OSError as error:

@@ -6,7 +6,7 @@
 """
 
 from focops.tabular.cmdp import CMDP
-from focops.tabular.evaluation import Evaluation, evaluate
+from focops.tabular.exact_values import PolicyValues, evaluate
 from focops.tabular.generate import garnet, gridworld, queue
 from focops.tabular.iterate import focops_iterate, practical_iterate, practical_update
 from focops.tabular.json_file import load, save
@@ -15,8 +15,8 @@ from focops.tabular.theorem1 import Update, focops_update
 
 __all__ = [
     "CMDP",
-    "Evaluation",
     "Infeasible",
+    "PolicyValues",
     "Solution",
     "Update",
     "evaluate",

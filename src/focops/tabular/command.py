@@ -14,7 +14,7 @@ from focops.tabular.generate import MOVES, garnet, gridworld, queue
 from focops.tabular.json_file import load, save
 from focops.tabular.lp import Solution, solve_lp
 
-EXAMPLES: dict[str, Callable[[], CMDP]] = {
+_EXAMPLES: dict[str, Callable[[], CMDP]] = {
     "gridworld": lambda: gridworld(["S...H...", ".##.H.#.", "....H...", ".#......", "...H..#G"], limit=0.2),
     "queue": queue,
     "random": lambda: garnet(8, 3, 2, tightness=0.85),
@@ -24,7 +24,7 @@ _SHOWN = 40
 
 
 @dataclass(frozen=True)
-class SolveArguments:
+class _SolveArguments:
     """Print the optimal policy of a finite constrained problem, its values, and what each constraint is worth."""
 
     problem: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="FILE")]
@@ -39,8 +39,8 @@ class SolveArguments:
 
 def solve(words: Sequence[str]) -> int:
     """Run the command."""
-    given = tyro.cli(SolveArguments, args=list(words), prog="focops solve")
-    cmdp = EXAMPLES[given.problem]() if given.problem in EXAMPLES else load(_file(given.problem))
+    given = tyro.cli(_SolveArguments, args=list(words), prog="focops solve")
+    cmdp = _EXAMPLES[given.problem]() if given.problem in _EXAMPLES else load(_file(given.problem))
     if given.plot is not None and not cmdp.grid:
         raise UsageError(f"--plot draws gridworlds, and {given.problem} has no grid; leave --plot out")
     if given.plot is not None and cmdp.num_actions != len(MOVES):
@@ -108,5 +108,5 @@ def _state(cmdp: CMDP, state: Any) -> str:
 
 def _file(name: str) -> Path:
     if not Path(name).is_file():
-        raise UsageError(f"there is no file {name!r}; give a JSON file, or one of the examples: {', '.join(EXAMPLES)}")
+        raise UsageError(f"there is no file {name!r}; give a JSON file, or one of the examples: {', '.join(_EXAMPLES)}")
     return Path(name)

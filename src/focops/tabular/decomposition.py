@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from scipy.optimize import linprog
 
 from focops.tabular.cmdp import CMDP
-from focops.tabular.evaluation import solve_chain
+from focops.tabular.exact_values import solve_chain
 
 _GAP = 1e-9
 HIGHS = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
@@ -66,7 +66,7 @@ def _generate(cmdp: CMDP, constraints: list[int], columns: _Columns, elastic: bo
         weights, nu, value = _master(columns, limits, elastic)
     greedy = columns.actions[-1] if columns.ret else np.zeros(cmdp.num_states, np.int64)
     for _ in range(_ROUNDS):
-        greedy = best_policy(cmdp, (0.0 if elastic else 1.0) * cmdp.reward - cost @ nu, greedy)
+        greedy = _best_policy(cmdp, (0.0 if elastic else 1.0) * cmdp.reward - cost @ nu, greedy)
         ret, cost_return = _point(cmdp, greedy, cost)
         bound = min(bound, (0.0 if elastic else ret) + float(nu @ (limits - cost_return)))
         known = any(np.array_equal(greedy, actions) for actions in columns.actions)
@@ -98,7 +98,7 @@ def _master(columns: _Columns, limits: np.ndarray, elastic: bool) -> tuple[np.nd
     return result.x[:n], np.maximum(-result.ineqlin.marginals, 0.0), -result.fun
 
 
-def best_policy(
+def _best_policy(
     cmdp: CMDP, signal: Float[np.ndarray, "S A"], actions: Int[np.ndarray, "S"]
 ) -> Int[np.ndarray, "S"]:  # fmt: skip
     """Policy iteration for one signal, from `actions`."""

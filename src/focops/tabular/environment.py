@@ -10,7 +10,7 @@ from focops.tabular.cmdp import CMDP
 
 
 class CMDPEnv(gymnasium.Env):
-    """Steps through a CMDP. Terminates in states from which nothing is paid or costs any more; otherwise never ends."""
+    """Steps through a CMDP. Terminates in states after which there is no reward or cost; otherwise never ends."""
 
     def __init__(self, cmdp: CMDP):
         self.cmdp = cmdp

@@ -7,10 +7,10 @@ import scipy.sparse as sp
 
 from focops.errors import UsageError
 from focops.tabular.cmdp import CMDP, grid_cells
-from focops.tabular.evaluation import evaluate
+from focops.tabular.exact_values import evaluate
 
 MOVES = {"up": (-1, 0), "right": (0, 1), "down": (1, 0), "left": (0, -1)}
-CELLS = "S start, G goal, H hazard, # wall, . free"
+_CELLS = "S start, G goal, H hazard, # wall, . free"
 
 
 def garnet(
@@ -54,9 +54,9 @@ def gridworld(grid: Sequence[str], *, limit: float = 0.1, slip: float = 0.1, dis
     if not rows:
         raise UsageError("the grid is empty; give its rows, e.g. ['S.', '.G']")
     if letters - set("SGH#."):
-        raise UsageError(f"the grid has a cell {min(letters - set('SGH#.'))!r}; there are: {CELLS}")
+        raise UsageError(f"the grid has a cell {min(letters - set('SGH#.'))!r}; there are: {_CELLS}")
     if not {"S", "G"} <= letters:
-        raise UsageError(f"a grid needs a start and a goal; cells are: {CELLS}")
+        raise UsageError(f"a grid needs a start and a goal; cells are: {_CELLS}")
     if not 0 <= slip <= 1:
         raise UsageError(f"slip is {slip}; it must be in [0, 1]")
     cells = grid_cells(rows)

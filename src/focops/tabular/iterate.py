@@ -7,7 +7,7 @@ from jaxtyping import Float
 
 from focops.errors import UsageError
 from focops.tabular.cmdp import CMDP, policy_table
-from focops.tabular.evaluation import Evaluation, evaluate
+from focops.tabular.exact_values import PolicyValues, evaluate
 from focops.tabular.theorem1 import focops_update, surrogate
 
 _FLOOR = 1e-12
@@ -64,7 +64,7 @@ def practical_update(
     temperature: float,
     nu_rate: float,
     nu_max: float = np.inf,
-    evaluation: Evaluation | None = None,
+    evaluation: PolicyValues | None = None,
 ) -> tuple[Float[np.ndarray, "S A"], Float[np.ndarray, "m"]]:
     """(π, ν): ν ← clip(ν − α(b − J_C), 0, ν_max), then π* of Theorem 1 at that ν and a fixed λ, without a δ."""
     if not temperature > 0:
@@ -104,7 +104,7 @@ def _floored(policy: Float[np.ndarray, "S A"]) -> Float[np.ndarray, "S A"]:
 
 
 def _iterates(
-    policy: np.ndarray, history: list[Evaluation], multipliers: list[tuple[float, np.ndarray]], converged: bool
+    policy: np.ndarray, history: list[PolicyValues], multipliers: list[tuple[float, np.ndarray]], converged: bool
 ) -> Iterates:
     m = history[0].cost_return.size
     return Iterates(

@@ -12,13 +12,13 @@ from focops.errors import UsageError
 from focops.tabular.cmdp import CMDP
 from focops.tabular.generate import gridworld
 
-REQUIRED = ("transition", "reward", "cost", "start", "limits", "discount")
-OPTIONAL = ("cost_discounts", "names", "action_names", "grid")
+_REQUIRED = ("transition", "reward", "cost", "start", "limits", "discount")
+_OPTIONAL = ("cost_discounts", "names", "action_names", "grid")
 _GRID = {"grid", "limit", "slip", "discount"}
 _DENSE = 1000
 """Up to this many transition entries are written as nested lists."""
 
-SHAPE = """a problem is {"transition": [S][A][S] or {"row": [s·A + a …], "next": […], "probability": […]}, "reward": \
+_SHAPE = """a problem is {"transition": [S][A][S] or {"row": [s·A + a …], "next": […], "probability": […]}, "reward": \
 [S][A], "cost": [S][A][m], "start": [S], "limits": [m], "discount": γ}, or {"grid": ["S.", "HG"], "limit": b}"""
 
 
@@ -28,13 +28,13 @@ def load(path: Path | str) -> CMDP:
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read ({error}); give a JSON file: {SHAPE}") from error
+        raise UsageError(f"{path} cannot be read ({error}); give a JSON file: {_SHAPE}") from error
     try:
         given = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{path} is not JSON ({error}); {SHAPE}") from error
+        raise UsageError(f"{path} is not JSON ({error}); {_SHAPE}") from error
     try:
-        return from_json(given)
+        return _from_json(given)
     except OverflowError as error:
         raise UsageError(f"{path}: a number is too large ({error}); numbers go to {sys.float_info.max:.2g}") from error
     except UsageError as error:
@@ -44,28 +44,28 @@ def load(path: Path | str) -> CMDP:
 def save(cmdp: CMDP, path: Path | str) -> None:
     """Write the problem to a file for `load`."""
     try:
-        Path(path).write_text(json.dumps(to_json(cmdp)) + "\n")
+        Path(path).write_text(json.dumps(_to_json(cmdp)) + "\n")
     except OSError as error:
         raise UsageError(f"{path} cannot be written ({error.strerror}); name another file with --save") from error
 
 
-def from_json(given: Any) -> CMDP:
+def _from_json(given: Any) -> CMDP:
     """The problem that a parsed JSON object describes."""
     if not isinstance(given, dict):
-        raise UsageError(f"it holds {type(given).__name__}, not an object; {SHAPE}")
+        raise UsageError(f"it holds {type(given).__name__}, not an object; {_SHAPE}")
     if "grid" in given and "transition" not in given:
         if unknown := set(given) - _GRID:
             raise UsageError(f"unknown field {min(unknown)!r} of a grid; there are: {', '.join(sorted(_GRID))}")
         try:
             return gridworld(**given)
         except (TypeError, AttributeError) as error:
-            raise UsageError(f"the grid cannot be read ({error}); {SHAPE}") from error
-    missing = [name for name in REQUIRED if name not in given]
-    unknown = set(given) - {*REQUIRED, *OPTIONAL}
+            raise UsageError(f"the grid cannot be read ({error}); {_SHAPE}") from error
+    missing = [name for name in _REQUIRED if name not in given]
+    unknown = set(given) - {*_REQUIRED, *_OPTIONAL}
     if missing:
-        raise UsageError(f"{missing[0]!r} is missing; {SHAPE}")
+        raise UsageError(f"{missing[0]!r} is missing; {_SHAPE}")
     if unknown:
-        raise UsageError(f"unknown field {min(unknown)!r}; there are: {', '.join((*REQUIRED, *OPTIONAL))}")
+        raise UsageError(f"unknown field {min(unknown)!r}; there are: {', '.join((*_REQUIRED, *_OPTIONAL))}")
     fields = dict(given)
     if not isinstance(fields["discount"], int | float):
         raise UsageError(f"discount is {fields['discount']!r}; it must be a number in (0, 1)")
@@ -74,8 +74,8 @@ def from_json(given: Any) -> CMDP:
     return CMDP(**fields)
 
 
-def to_json(cmdp: CMDP) -> dict[str, Any]:
-    """A JSON object from which `from_json` makes the same problem."""
+def _to_json(cmdp: CMDP) -> dict[str, Any]:
+    """A JSON object from which `_from_json` makes the same problem."""
     matrix = cmdp.transition.tocoo()
     if cmdp.transition.shape[0] * cmdp.num_states <= _DENSE:
         transition: Any = cmdp.transition.toarray().reshape(*cmdp.reward.shape, -1).tolist()
@@ -101,4 +101,4 @@ def _sparse(given: dict[str, Any], shape: tuple[int, ...]) -> sp.coo_array:
         entries = [np.asarray(given[name]) for name in ("row", "next", "probability")]
         return sp.coo_array((entries[2], (entries[0], entries[1])), shape=(shape[0] * shape[1], shape[0]))
     except (KeyError, ValueError, TypeError, IndexError) as error:
-        raise UsageError(f"transition cannot be read ({error!r}); {SHAPE}") from error
+        raise UsageError(f"transition cannot be read ({error!r}); {_SHAPE}") from error

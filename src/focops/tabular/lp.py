@@ -19,7 +19,7 @@ from scipy.optimize import linprog
 from focops.errors import UsageError
 from focops.tabular.cmdp import CMDP
 from focops.tabular.decomposition import HIGHS, Optimum, decompose
-from focops.tabular.evaluation import Evaluation, evaluate
+from focops.tabular.exact_values import PolicyValues, evaluate
 
 TOLERANCE = 1e-6
 """Relative to 1 + |b|: how far a cost may be from its limit and count as at it."""
@@ -51,7 +51,7 @@ class Solution(NamedTuple):
     occupancy: Float[np.ndarray, "S A"]
     bound: float
     """No feasible policy has a higher return than this (the dual's value)."""
-    evaluation: Evaluation
+    evaluation: PolicyValues
 
 
 def solve_lp(cmdp: CMDP, method: Method = "auto") -> Solution:
@@ -67,10 +67,10 @@ def solve_lp(cmdp: CMDP, method: Method = "auto") -> Solution:
     return Solution(policy, found.ret, found.cost_return, optimum.nu, binding, optimum.occupancy, optimum.bound, found)
 
 
-def least_violation(cmdp: CMDP, constraints: Sequence[int], method: Method = "auto") -> float:
+def _least_violation(cmdp: CMDP, constraints: Sequence[int], method: Method = "auto") -> float:
     """min over policies of Σ_i max(0, J_Ci − b_i), over some of the constraints."""
-    kept = list(constraints)
-    optimum = _solver(cmdp, method)(cmdp, kept, True, 0.0) if kept else None
+    chosen = list(constraints)
+    optimum = _solver(cmdp, method)(cmdp, chosen, True, 0.0) if chosen else None
     return -optimum.value if optimum else 0.0
 
 
@@ -126,9 +126,9 @@ def _explain(cmdp: CMDP, method: Method) -> Infeasible:
     conflict = list(range(cmdp.num_costs))
     for i in range(cmdp.num_costs):
         rest = [j for j in conflict if j != i]
-        if rest and least_violation(cmdp, rest, method) > _slack(cmdp, rest):
+        if rest and _least_violation(cmdp, rest, method) > _slack(cmdp, rest):
             conflict = rest
-    excess = least_violation(cmdp, conflict, method)
+    excess = _least_violation(cmdp, conflict, method)
     parts = " and ".join(f"{cmdp.names[i]} ≤ {cmdp.limits[i]:g}" for i in conflict)
     if len(conflict) == 1:
         least = cmdp.limits[conflict[0]] + excess

@@ -27,7 +27,7 @@ from scipy.special import logsumexp
 
 from focops.errors import UsageError
 from focops.tabular.cmdp import CMDP, policy_table
-from focops.tabular.evaluation import Evaluation, evaluate
+from focops.tabular.exact_values import PolicyValues, evaluate
 
 _COLDEST = 1e-7
 """The smallest λ, relative to the largest advantage."""
@@ -94,7 +94,7 @@ class Surrogate(NamedTuple):
         return max(float(self.mean(np.exp(log_policy), log_new - old)), 0.0)
 
 
-def surrogate(cmdp: CMDP, policy: Any, trust_region: float, found: Evaluation | None = None) -> Surrogate:
+def surrogate(cmdp: CMDP, policy: Any, trust_region: float, found: PolicyValues | None = None) -> Surrogate:
     """The problem of Section 3.1 at a policy."""
     gamma = cmdp.one_discount("Theorem 1")
     if not 0 < trust_region < np.inf:
@@ -107,7 +107,7 @@ def surrogate(cmdp: CMDP, policy: Any, trust_region: float, found: Evaluation | 
     return Surrogate(found.visitation, log_old, found.advantage, found.cost_advantage, room, trust_region)
 
 
-def focops_update(cmdp: CMDP, policy: Any, trust_region: float, evaluation: Evaluation | None = None) -> Update:
+def focops_update(cmdp: CMDP, policy: Any, trust_region: float, evaluation: PolicyValues | None = None) -> Update:
     """π* of Theorem 1: minimise the dual over λ, ν ≥ 0. `evaluation` is the policy's, where it is known already."""
     problem = surrogate(cmdp, policy, trust_region, evaluation)
     if _reachable(problem):

@@ -17,7 +17,7 @@ _ORDER = {
     "cost": ("environment", "cost"),
     "raw_next_obs": ("environment", "next_obs"),
 }
-"""What produces each array, and what it calls it, in the order of a step."""
+"""Each array of a step, in order: who produces it, and its name in messages."""
 
 
 def all_finite(tree: Any) -> Bool[Array, ""]:

@@ -16,7 +16,7 @@ from focops.core.types import VectorEnv
 from focops.errors import RunError
 from focops.training import episodes, finite, iteration
 from focops.training.collect import Collector
-from focops.training.state import Arrays, Failure, Record, RunState, key_of, named
+from focops.training.state import Arrays, Failure, Record, RunState, key_of, named_leaves
 
 
 def configure_jax() -> None:
@@ -34,7 +34,7 @@ def configure_jax() -> None:
 
 class Trainer:
     """A run in memory. All that determines its next iteration is in `state`; on RunError that is still the state of the
-    last good iteration."""
+    last successful iteration."""
 
     def __init__(self, config: TrainConfig, env: VectorEnv | None = None):
         validate(config)
@@ -89,19 +89,19 @@ class Trainer:
         report = jax.device_get(report)
         if not report.finite:
             rejected = after.learner, after.stats
-            self._rejected = named(rejected, "rejected")
+            self._rejected = named_leaves(rejected, "rejected")
             raise RunError(finite.first_fault(batch, (before.learner, before.stats), rejected))
         self.state = after._replace(sims=self.env.state())
         return iteration.record(self.config, self.spec, self.iteration, report, self.env.diverged)
 
     def failed(self, error: RunError) -> list[Failure]:
-        """The failure of each run, where the iteration that is under way is given up."""
+        """The failure of each run, when the current iteration is given up."""
         batch = {f"rollout/{name}": np.asarray(value) for name, value in self.collector.batch._asdict().items()}
         batch["rollout/steps"] = np.array(self.collector.collected)
         return [Failure(error, self.state, {**batch, **self._rejected})]
 
     def states(self) -> list[RunState]:
-        """Each run after its last good iteration."""
+        """Each run after its last successful iteration."""
         return [self.state]
 
     def restore(self, states: Sequence[RunState]) -> None:

@@ -89,10 +89,10 @@ def learn(
     rollout = normalised(trajectories, stats)
     key = keys(state.key, state.iteration)[1]
     learner, info = algorithm.update(key, state.learner, rollout, stats, progress, config)
-    good = finite.all_finite((trajectories, stats)) & finite.still_finite(learner, state.learner)
+    is_finite = finite.all_finite((trajectories, stats)) & finite.still_finite(learner, state.learner)
     counted = episodes.count(state.episodes, trajectories, jnp.array(config.cost_discounts))
     after = RunState(learner, stats, state.sims, counted, state.key, state.iteration + 1)
-    return after, Report(info, good, episodes.means(counted), counted.finished)
+    return after, Report(info, is_finite, episodes.means(counted), counted.finished)
 
 
 def normalised(trajectories: Trajectories, stats: normalize.RunningStats) -> Rollout:

@@ -41,8 +41,8 @@ class RunState(NamedTuple):
 
 @dataclass(frozen=True)
 class Failure:
-    """A run whose iteration failed: the error, its last good state, and the evidence (the batch, and the state that was
-    rejected)."""
+    """A run whose iteration failed: the error, its last valid state, and the evidence (the batch and the rejected
+    state)."""
 
     error: RunError
     state: RunState
@@ -64,7 +64,7 @@ def checkpoint_due(config: TrainConfig, iteration: int) -> bool:
 def to_arrays(state: RunState) -> Arrays:
     """What a checkpoint holds of a run. The key is not part of it: the seed is in the configuration."""
     return {
-        **named((state.learner, state.stats)),
+        **named_leaves((state.learner, state.stats)),
         **{f"env/{name}": np.asarray(value) for name, value in _fields(state.sims).items()},
         **{f"episodes/{name}": np.asarray(value) for name, value in state.episodes._asdict().items()},
         "iteration": np.array(int(state.iteration)),
@@ -91,7 +91,7 @@ def from_arrays(state: RunState, arrays: Arrays) -> RunState:
 def take_over(state: RunState, arrays: Arrays, source: str, task: str) -> RunState:
     """`state` with the networks and the normaliser of another run's `arrays`, and nothing else of it; critics that the
     other run does not have are left as they are."""
-    mine = named((state.learner, state.stats))
+    mine = named_leaves((state.learner, state.stats))
     taken = {k: v for k, v in arrays.items() if k in mine and _NETWORKS.match(k)}
     for name, value in mine.items():
         if name not in taken and re.match(r"learner(\[0\]\.policy[.\[]|\[1\])", name):
@@ -105,7 +105,7 @@ def take_over(state: RunState, arrays: Arrays, source: str, task: str) -> RunSta
     return state._replace(learner=learner, stats=stats)
 
 
-def named(tree: Params, prefix: str = "learner") -> Arrays:
+def named_leaves(tree: Params, prefix: str = "learner") -> Arrays:
     """The leaves of a pytree by their paths."""
     leaves = jax.tree_util.tree_leaves_with_path(tree)
     return {prefix + jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}

@@ -51,17 +51,17 @@ class Watched(DeviceTrainer):
 
 
 def advanced(configs: list[TrainConfig], iterations: int, **options: Any) -> DeviceTrainer:
-    fleet = DeviceTrainer(configs, **options)
+    trainer = DeviceTrainer(configs, **options)
     for _ in range(iterations):
-        fleet.advance()
-    return fleet
+        trainer.advance()
+    return trainer
 
 
-def set_simulations(fleet: DeviceTrainer, run: int, **fields: np.ndarray) -> None:
+def set_simulations(trainer: DeviceTrainer, run: int, **fields: np.ndarray) -> None:
     """Put arrays in the place of one run's own, such as `qpos` [E, ...]."""
-    states = list(fleet.states())
+    states = list(trainer.states())
     states[run] = states[run]._replace(sims=states[run].sims._replace(**fields))
-    fleet.restore(states)
+    trainer.restore(states)
 
 
 def assert_same(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:

@@ -24,14 +24,14 @@ for _ in range(3):
 expected = arrays_of(one)
 
 for number in (5, 4):
-    fleet = DeviceTrainer(five[:number])
-    places = {s.device.id: s.data.shape[0] for s in fleet.runs.state.key.addressable_shards}
+    trainer = DeviceTrainer(five[:number])
+    places = {s.device.id: s.data.shape[0] for s in trainer.runs.state.key.addressable_shards}
     assert places == {i: -(-number // 4) for i in range(4)}, places
-    fleet.advance()
-    middle = arrays_of(fleet)
+    trainer.advance()
+    middle = arrays_of(trainer)
     for _ in range(2):
-        records = fleet.advance()
-    found = arrays_of(fleet)
+        records = trainer.advance()
+    found = arrays_of(trainer)
     for i in range(number):
         assert_close(found[i], expected[i])
         if i == 4:
@@ -39,7 +39,7 @@ for number in (5, 4):
             assert str(records[i].error) == str(expected_records[i].error)
         else:
             assert list(records[i]) == list(expected_records[i])
-    assert {s.device.id for s in fleet.runs.state.learner.policy.log_std.addressable_shards} == {0, 1, 2, 3}
+    assert {s.device.id for s in trainer.runs.state.learner.policy.log_std.addressable_shards} == {0, 1, 2, 3}
     if number == 4:
         other = DeviceTrainer(five[:4])
         restore(other, middle)

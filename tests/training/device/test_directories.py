@@ -19,7 +19,7 @@ from tests.training.device.cases import all_results, config, stopped_after, vari
 def test_what_stops_early_starts_no_further_iteration(tmp_path, monkeypatch):
     started, iterate = [], DeviceTrainer._iterate_once
     monkeypatch.setattr(
-        DeviceTrainer, "_iterate_once", lambda fleet, number: (started.append(number), iterate(fleet, number))[1]
+        DeviceTrainer, "_iterate_once", lambda trainer, number: (started.append(number), iterate(trainer, number))[1]
     )
     (run, *_) = runs.run_all(varied(tmp_path), should_stop=stopped_after(1))
     assert len(started) == len(metrics(run.path)), started

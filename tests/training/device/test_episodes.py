@@ -25,23 +25,23 @@ def test_records_are_of_the_runs_own_episodes():
 
 
 def test_a_simulation_gone_wrong_is_counted_and_its_run_goes_on():
-    fleet = DeviceTrainer(VARIED)
-    qpos = arrays_of(fleet)[1]["env/qpos"].copy()
+    trainer = DeviceTrainer(VARIED)
+    qpos = arrays_of(trainer)[1]["env/qpos"].copy()
     qpos[2, 2] = np.nan
-    set_simulations(fleet, 1, qpos=qpos)
+    set_simulations(trainer, 1, qpos=qpos)
     for _ in range(2):
-        records = fleet.advance()
+        records = trainer.advance()
     assert [record["diverged"] for record in records] == [0, 1, 0]
 
 
 @pytest.mark.parametrize(("room", "overflows"), [(0, True), (8, False)])
 def test_contacts_without_room_are_said_once(caplog, room, overflows):
     """A hopper folded up beneath the floor touches it with both ends of all its limbs, and itself."""
-    fleet = DeviceTrainer([in_warp("HopperSpeed-v0", self_contacts=room)], impl="warp")
+    trainer = DeviceTrainer([in_warp("HopperSpeed-v0", self_contacts=room)], impl="warp")
     for _ in range(2):
         folded = np.array([0.0, -3.0, 0.0, -2.5, -2.5, 0.0], np.float32)  # x, z, angles of torso, thigh, leg, foot
-        set_simulations(fleet, 0, qpos=np.tile(folded, (2, 1)))
-        fleet.advance()
+        set_simulations(trainer, 0, qpos=np.tile(folded, (2, 1)))
+        trainer.advance()
     assert [r.getMessage() for r in caplog.records] == overflows * [
         "HopperSpeed-v0: 2 simulations had more contacts than there is room for at iteration 1; those beyond it were "
         "ignored. --self-contacts is 0; raise it with --self-contacts N if this goes on"
@@ -51,20 +51,20 @@ def test_contacts_without_room_are_said_once(caplog, room, overflows):
 def test_fresh_episodes_start_with_every_batch():
     """Two whole episodes a batch, as the paper preset has them."""
     paper = dict(fresh_episodes=True, num_envs=2, batch_size=2 * 70, minibatch_size=35, cost_estimator="episodes")
-    fleet = Watched([config(steps=420, seed=seed, bootstrap_time_limit=False, **paper) for seed in (0, 1)])
+    trainer = Watched([config(steps=420, seed=seed, bootstrap_time_limit=False, **paper) for seed in (0, 1)])
     for iteration in range(1, 4):
-        records = fleet.advance()
+        records = trainer.advance()
         expected = [*range(65), *range(5)]
-        np.testing.assert_array_equal(fleet.batch(1).age, np.array([expected, expected]).T)
+        np.testing.assert_array_equal(trainer.batch(1).age, np.array([expected, expected]).T)
         assert [record["episodes_finished"] for record in records] == [2 * iteration] * 2
         assert [record["episode_length_mean"] for record in records] == [65] * 2
 
 
 def test_episodes_that_are_cut_are_not_counted():
-    fleet = advanced(VARIED, 2)
-    before = arrays_of(fleet)
-    fleet.cut_episodes()
-    for was, now in zip(before, arrays_of(fleet), strict=True):
+    trainer = advanced(VARIED, 2)
+    before = arrays_of(trainer)
+    trainer.cut_episodes()
+    for was, now in zip(before, arrays_of(trainer), strict=True):
         assert np.any(was["episodes/running"])
         assert not np.any(now["episodes/running"])
         assert (now["env/age"].tolist(), now["env/horizon"].tolist()) == ([0] * 4, [17, 33, 49, 65])  # staggered again

@@ -74,17 +74,17 @@ def test_runs_of_which_one_lost_its_checkpoints_do_not_start_over(tmp_path, fini
 
 
 def test_a_run_that_failed_stays_as_it_was_before():
-    fleet = DeviceTrainer(VARIED)
+    trainer = DeviceTrainer(VARIED)
     expected = arrays_of(advanced(VARIED, 2))
-    states = fleet.states()
+    states = trainer.states()
     learner, log_std = states[1].learner, np.array([0.0, np.nan], np.float32)
     broken = learner._replace(policy=learner.policy._replace(log_std=log_std))
-    fleet.restore([states[0], states[1]._replace(learner=broken), states[2]])
-    first, second = fleet.advance(ahead=True), fleet.advance()
+    trainer.restore([states[0], states[1]._replace(learner=broken), states[2]])
+    first, second = trainer.advance(ahead=True), trainer.advance()
     for outcomes in (first, second):
         assert [isinstance(outcome, Failure) for outcome in outcomes] == [False, True, False]
     assert "the learner produced nan in action, step 0, environment 0" in str(first[1].error)
-    found = arrays_of(fleet)
+    found = arrays_of(trainer)
     for i in (0, 2):
         assert_same(found[i], expected[i])
     assert found[1]["iteration"] == 0
@@ -94,14 +94,14 @@ def test_a_run_that_failed_stays_as_it_was_before():
 
 def test_a_run_that_failed_stays_given_up_though_it_would_go_well_now(tmp_path):
     """As where an annealed rate has become short enough."""
-    fleet = DeviceTrainer(failing(tmp_path))
-    first = fleet.advance()
-    fleet._config = DeviceTrainer(VARIED)._config
-    second = fleet.advance()
+    trainer = DeviceTrainer(failing(tmp_path))
+    first = trainer.advance()
+    trainer._config = DeviceTrainer(VARIED)._config
+    second = trainer.advance()
     for outcomes in (first, second):
         assert [isinstance(outcome, Failure) for outcome in outcomes] == [False, True, False]
     assert str(second[1].error) == str(first[1].error)
-    assert fleet.states()[1].iteration == 0
+    assert trainer.states()[1].iteration == 0
 
 
 def test_if_all_fail_the_program_ends(tmp_path):

@@ -55,32 +55,32 @@ def test_what_stops_is_not_ahead():
 
 
 def test_what_does_not_fit_is_not_restored():
-    fleet = DeviceTrainer(VARIED)
-    saved = arrays_of(fleet)
+    trainer = DeviceTrainer(VARIED)
+    saved = arrays_of(trainer)
     with pytest.raises(UsageError, match=r"stand at different iterations: \[0, 7\]"):
-        restore(fleet, [saved[0], saved[1], saved[2] | {"iteration": np.array(7)}])
+        restore(trainer, [saved[0], saved[1], saved[2] | {"iteration": np.array(7)}])
     with pytest.raises(UsageError, match=r"does not fit this run: env/qpos should be \(4, 3\), found \(5, 3\)"):
-        restore(fleet, [saved[0] | {"env/qpos": np.zeros((5, 3), np.float32)}, *saved[1:]])
+        restore(trainer, [saved[0] | {"env/qpos": np.zeros((5, 3), np.float32)}, *saved[1:]])
 
 
 def test_a_trainer_simulated_in_warp_goes_on_to_the_same_bits():
     """The implementation that a GPU runs."""
-    fleet = advanced([in_warp("HalfCheetahSpeed-v0", seed=seed) for seed in (0, 1)], 1, impl="warp")
-    saved = arrays_of(fleet)
-    assert all(np.isfinite(list(filter(None, record.values()))).all() for record in fleet.advance())
-    expected = arrays_of(fleet)
-    fleet.advance()
-    restore(fleet, saved)
-    fleet.advance()
-    for found, wanted in zip(arrays_of(fleet), expected, strict=True):
+    trainer = advanced([in_warp("HalfCheetahSpeed-v0", seed=seed) for seed in (0, 1)], 1, impl="warp")
+    saved = arrays_of(trainer)
+    assert all(np.isfinite(list(filter(None, record.values()))).all() for record in trainer.advance())
+    expected = arrays_of(trainer)
+    trainer.advance()
+    restore(trainer, saved)
+    trainer.advance()
+    for found, wanted in zip(arrays_of(trainer), expected, strict=True):
         assert_same(found, wanted)
 
 
 def test_networks_and_normaliser_of_another_run_are_taken_and_nothing_else():
     source, blank = arrays_of(advanced(VARIED, 2))[1], arrays_of(DeviceTrainer(VARIED))
-    fleet = DeviceTrainer(VARIED)
-    fleet.restore([take_over(state, source, "there", "here") for state in fleet.states()])
-    for found, before in zip(arrays_of(fleet), blank, strict=True):
+    trainer = DeviceTrainer(VARIED)
+    trainer.restore([take_over(state, source, "there", "here") for state in trainer.states()])
+    for found, before in zip(arrays_of(trainer), blank, strict=True):
         taken = {name for name in found if not np.array_equal(found[name], before[name])}
         kinds = ("].policy.", "].critics.", "[1].")
         assert {kind for kind in kinds if any(kind in name for name in taken)} == set(kinds)

@@ -6,7 +6,7 @@ import pytest
 
 from focops.config import default_config
 from focops.errors import UsageError
-from focops.training.device import DeviceTrainer, program_of
+from focops.training.device import DeviceTrainer, sharing_key
 from tests.training.device.cases import BASE, config
 
 
@@ -34,12 +34,12 @@ from tests.training.device.cases import BASE, config
 )
 def test_runs_that_differ_in_seed_and_traced_numbers_share_a_program(change, alike):
     other = config(**change)
-    assert (program_of(other) == program_of(BASE)) == alike
+    assert (sharing_key(other) == sharing_key(BASE)) == alike
     if not alike:
         with pytest.raises(UsageError, match="may differ in seed and in traced numbers only"):
             DeviceTrainer([BASE, other])
 
 
 def test_runs_of_other_tasks_or_algorithms_share_no_program():
-    assert program_of(default_config("AntSpeed")) != program_of(default_config("AntCircle"))
-    assert program_of(default_config("AntSpeed", "ppo")) != program_of(default_config("AntSpeed", "ppo_lagrangian"))
+    assert sharing_key(default_config("AntSpeed")) != sharing_key(default_config("AntCircle"))
+    assert sharing_key(default_config("AntSpeed", "ppo")) != sharing_key(default_config("AntSpeed", "ppo_lagrangian"))

@@ -53,9 +53,9 @@ def test_every_algorithm_trains_runs_with_numbers_of_their_own(algorithm):
     base = tiny(OURS, algorithm=algorithm, backend="mjx")
     numbers = {name: 0.9 * value for name, value in vars(base.algo).items() if isinstance(value, float)}
     other = dataclasses.replace(base, algo=dataclasses.replace(base.algo, **numbers), cost_limit=(1.0,), seed=4)
-    fleet = DeviceTrainer([base, other])
+    trainer = DeviceTrainer([base, other])
     for _ in range(2):
-        records = fleet.advance()
+        records = trainer.advance()
     for record in records:
         assert all(value is None or np.isfinite(value) for value in record.values())
         assert record["kl"] > 0
@@ -64,12 +64,12 @@ def test_every_algorithm_trains_runs_with_numbers_of_their_own(algorithm):
 
 
 def test_nothing_is_compiled_after_the_first_iteration(caplog):
-    fleet = advanced([dataclasses.replace(each, checkpoint_every=1, exact=True) for each in VARIED], 1)
-    fleet.cut_episodes()
+    trainer = advanced([dataclasses.replace(each, checkpoint_every=1, exact=True) for each in VARIED], 1)
+    trainer.cut_episodes()
     with jax.log_compiles(), caplog.at_level(logging.WARNING):
         for _ in range(3):
-            fleet.advance(ahead=True)
-        fleet.advance()
-        fleet.cut_episodes()
-        fleet.states()
+            trainer.advance(ahead=True)
+        trainer.advance()
+        trainer.cut_episodes()
+        trainer.states()
     assert [r.getMessage() for r in caplog.records if r.getMessage().startswith("Compiling")] == []

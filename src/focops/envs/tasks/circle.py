@@ -34,22 +34,22 @@ def run_round(
     return Outcome(reward, outside[..., None].astype(reward.dtype), ~robot.healthy(xp, p))
 
 
-def on_circle(radius: float, xp: Namespace, qpos: Array, u: Array) -> Array:
+def _on_circle(radius: float, xp: Namespace, qpos: Array, u: Array) -> Array:
     """Move the root's x, y to the angle 2πu of the circle."""
     angle = 2.0 * np.pi * xp.asarray(u)[..., None]
     return xp.concatenate((radius * xp.cos(angle), radius * xp.sin(angle), qpos[..., 2:]), axis=-1)
 
 
-def circle_task(
+def _circle_task(
     name: str, robot: Robot, radius: float, x_lim: float, limit: float, time_limit: int = 1000, centred: bool = False
 ) -> Task:
     constraint = Constraint("outside", limit, discount=0.995)
-    place = stay if centred else partial(on_circle, radius)
+    place = stay if centred else partial(_on_circle, radius)
     return Task(name, robot, (constraint,), time_limit, partial(run_round, robot, radius, x_lim), 0, place, CIRCLE)
 
 
 CIRCLE_TASKS = (
-    circle_task("AntCircle-v0", ANT, radius=10.0, x_lim=3.0, limit=50.0),
-    circle_task("HumanoidCircle-v0", HUMANOID, radius=10.0, x_lim=2.5, limit=50.0),
-    circle_task("PointCircle-v0", POINT, radius=15.0, x_lim=2.5, limit=5.0, time_limit=65, centred=True),
+    _circle_task("AntCircle-v0", ANT, radius=10.0, x_lim=3.0, limit=50.0),
+    _circle_task("HumanoidCircle-v0", HUMANOID, radius=10.0, x_lim=2.5, limit=50.0),
+    _circle_task("PointCircle-v0", POINT, radius=15.0, x_lim=2.5, limit=5.0, time_limit=65, centred=True),
 )

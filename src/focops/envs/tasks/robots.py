@@ -49,67 +49,67 @@ class Physics(NamedTuple):
     """[..., nv]"""
 
 
-def state_features(xp: Namespace, p: Physics, skip: int) -> tuple[Array, ...]:
+def _state_features(xp: Namespace, p: Physics, skip: int) -> tuple[Array, ...]:
     """Joint positions without the first `skip`, and joint velocities."""
     return p.qpos[..., skip:], p.qvel
 
 
-def clipped_features(xp: Namespace, p: Physics, skip: int) -> tuple[Array, ...]:
-    """As `state_features`, velocities clipped to ±10."""
+def _clipped_features(xp: Namespace, p: Physics, skip: int) -> tuple[Array, ...]:
+    """As `_state_features`, velocities clipped to ±10."""
     return p.qpos[..., skip:], xp.clip(p.qvel, -10.0, 10.0)
 
 
-def humanoid_features(xp: Namespace, p: Physics, skip: int) -> tuple[Array, ...]:
+def _humanoid_features(xp: Namespace, p: Physics, skip: int) -> tuple[Array, ...]:
     """Joint state, each body's inertia and velocity about the mass centre, and the actuators' joint forces."""
     inertia, velocity = p.cinert[..., 1:, :], p.cvel[..., 1:, :]  # without the world body
     flat = (*p.qpos.shape[:-1], -1)
     return p.qpos[..., skip:], p.qvel, inertia.reshape(flat), velocity.reshape(flat), p.qfrc_actuator[..., 6:]
 
 
-def point_features(xp: Namespace, p: Physics, skip: int) -> tuple[Array, ...]:
+def _point_features(xp: Namespace, p: Physics, skip: int) -> tuple[Array, ...]:
     """Position, and the heading as a direction: the angle itself grows without bound."""
     heading = p.qpos[..., 2:]
     return p.qpos[..., skip:2], xp.cos(heading), xp.sin(heading)
 
 
-def root_x(xp: Namespace, p: Physics) -> Array:
+def _root_x(xp: Namespace, p: Physics) -> Array:
     return p.qpos[..., :1]
 
 
-def root_xy(xp: Namespace, p: Physics) -> Array:
+def _root_xy(xp: Namespace, p: Physics) -> Array:
     return p.qpos[..., :2]
 
 
-def torso_xy(xp: Namespace, p: Physics) -> Array:
+def _torso_xy(xp: Namespace, p: Physics) -> Array:
     return p.xpos[..., 1, :2]
 
 
-def mass_centre_xy(xp: Namespace, p: Physics) -> Array:
+def _mass_centre_xy(xp: Namespace, p: Physics) -> Array:
     return p.body_mass @ p.xipos[..., :2] / p.body_mass.sum()
 
 
-def always_healthy(xp: Namespace, p: Physics) -> Array:
+def _always_healthy(xp: Namespace, p: Physics) -> Array:
     return xp.ones(p.qpos.shape[:-1], bool)
 
 
-def ant_healthy(xp: Namespace, p: Physics) -> Array:
+def _ant_healthy(xp: Namespace, p: Physics) -> Array:
     z = p.qpos[..., 2]
     finite = xp.isfinite(p.qpos).all(-1) & xp.isfinite(p.qvel).all(-1)
     return finite & (z >= 0.2) & (z <= 1.0)
 
 
-def hopper_healthy(xp: Namespace, p: Physics) -> Array:
+def _hopper_healthy(xp: Namespace, p: Physics) -> Array:
     z, angle = p.qpos[..., 1], p.qpos[..., 2]
     bounded = (xp.abs(p.qpos[..., 2:]) < 100).all(-1) & (xp.abs(p.qvel) < 100).all(-1)
     return bounded & (z > 0.7) & (z < np.inf) & (xp.abs(angle) < 0.2)
 
 
-def humanoid_healthy(xp: Namespace, p: Physics) -> Array:
+def _humanoid_healthy(xp: Namespace, p: Physics) -> Array:
     z = p.qpos[..., 2]
     return (z > 1.0) & (z < 2.0)
 
 
-def walker_healthy(xp: Namespace, p: Physics) -> Array:
+def _walker_healthy(xp: Namespace, p: Physics) -> Array:
     z, angle = p.qpos[..., 1], p.qpos[..., 2]
     return (z > 0.8) & (z < 2.0) & (xp.abs(angle) < 1.0)
 
@@ -123,7 +123,7 @@ def clamped(xp: Namespace, p: Physics, action: Array) -> Array:
     return xp.clip(action, p.ctrlrange[:, 0], p.ctrlrange[:, 1])
 
 
-def glide(xp: Namespace, p: Physics, action: Array) -> Array:
+def _glide(xp: Namespace, p: Physics, action: Array) -> Array:
     """rllab's PointEnv: turn by action[1], then go action[0] forwards inside a square of ±40. Returns the new qpos."""
     control = clamped(xp, p, action)
     heading = p.qpos[..., 2:] + control[..., 1:]
@@ -155,9 +155,9 @@ class Robot:
     """Whether start velocities are normal rather than uniform."""
     fields: tuple[str, ...] = ()
     """Derived fields of MjData that it reads beside qpos and qvel."""
-    features: Callable[[Namespace, Physics, int], tuple[Array, ...]] = state_features
+    features: Callable[[Namespace, Physics, int], tuple[Array, ...]] = _state_features
     """Parts of the observation, [..., n] each, without that many first root coordinates."""
-    healthy: Callable[[Namespace, Physics], Array] = always_healthy
+    healthy: Callable[[Namespace, Physics], Array] = _always_healthy
     """[...] bool; an unhealthy state ends the episode."""
     control: Callable[[Namespace, Physics, Array], Array] = raw
     """The control that the control cost sees."""
@@ -166,29 +166,29 @@ class Robot:
 
 
 ANT = Robot(
-    "ant.xml", 5, 2, torso_xy, 0.1, effort=0.5, alive=1.0, normal_velocity=True, fields=("xpos",), healthy=ant_healthy
+    "ant.xml", 5, 2, _torso_xy, 0.1, effort=0.5, alive=1.0, normal_velocity=True, fields=("xpos",), healthy=_ant_healthy
 )
-HALF_CHEETAH = Robot("half_cheetah.xml", 5, 1, root_x, 0.1, effort=0.1, normal_velocity=True)
+HALF_CHEETAH = Robot("half_cheetah.xml", 5, 1, _root_x, 0.1, effort=0.1, normal_velocity=True)
 HOPPER = Robot(
-    "hopper.xml", 4, 1, root_x, 5e-3, effort=1e-3, alive=1.0, features=clipped_features, healthy=hopper_healthy
+    "hopper.xml", 4, 1, _root_x, 5e-3, effort=1e-3, alive=1.0, features=_clipped_features, healthy=_hopper_healthy
 )
 HUMANOID = Robot(
     "humanoid.xml",
     5,
     2,
-    mass_centre_xy,
+    _mass_centre_xy,
     1e-2,
     effort=0.1,
     forward=1.25,
     alive=5.0,
     fields=("xipos", "cinert", "cvel", "qfrc_actuator"),
-    features=humanoid_features,
-    healthy=humanoid_healthy,
+    features=_humanoid_features,
+    healthy=_humanoid_healthy,
     control=clamped,
 )
-SWIMMER = Robot("swimmer.xml", 4, 2, root_xy, 0.1, effort=1e-4)
+SWIMMER = Robot("swimmer.xml", 4, 2, _root_xy, 0.1, effort=1e-4)
 # walker2d.xml and not walker2d_v5.xml: the -v5 model has other foot friction than the paper's
 WALKER2D = Robot(
-    "walker2d.xml", 4, 1, root_x, 5e-3, effort=1e-3, alive=1.0, features=clipped_features, healthy=walker_healthy
+    "walker2d.xml", 4, 1, _root_x, 5e-3, effort=1e-3, alive=1.0, features=_clipped_features, healthy=_walker_healthy
 )
-POINT = Robot("point.xml", 1, 0, root_xy, 1e-2, features=point_features, move=glide)
+POINT = Robot("point.xml", 1, 0, _root_xy, 1e-2, features=_point_features, move=_glide)

@@ -22,6 +22,22 @@ class Outcome(NamedTuple):
     """[...] bool"""
 
 
+class Draws(NamedTuple):
+    """Where the start of an episode takes its random numbers from. Each call draws new ones."""
+
+    xp: Namespace
+    uniform: Callable[[tuple[int, ...]], Array]
+    """In [−1, 1), of a shape."""
+    normal: Callable[[tuple[int, ...]], Array]
+    """Standard normal, of a shape."""
+    fraction: Callable[[], Array | float]
+    """One number in [0, 1)."""
+
+
+def numpy_draws(rng: np.random.Generator) -> Draws:
+    return Draws(np, lambda shape: rng.uniform(-1.0, 1.0, shape), rng.standard_normal, rng.uniform)
+
+
 def stay(xp: Namespace, qpos: Array, u: Array) -> Array:
     """Start at the model's own position."""
     return qpos
@@ -43,7 +59,7 @@ class Task:
     place: Callable[[Namespace, Array, Array], Array] = stay
     """(xp, qpos [..., nq], u [...] uniform in [0, 1)) -> qpos of the start"""
     family: Family = ANY
-    """What the presets set for it otherwise than for any task."""
+    """Values of the presets that differ from those of other tasks."""
 
     def features(self, xp: Namespace, p: Physics) -> tuple[Array, ...]:
         """Parts of the observation, [..., n] each. Parts, so that a backend joins and casts them in one pass."""
@@ -53,9 +69,9 @@ class Task:
         """The observation, [..., O]."""
         return xp.concatenate(self.features(xp, p), axis=-1)
 
-    def start(self, rng: np.random.Generator, qpos0: np.ndarray, nv: int) -> tuple[np.ndarray, np.ndarray]:
+    def start(self, draws: Draws, qpos0: Array, nv: int) -> tuple[Array, Array]:
         """Draw the (qpos [nq], qvel [nv]) of a new episode; velocities at rest are 0 in every model."""
         robot = self.robot
-        qpos = qpos0 + robot.noise * rng.uniform(-1.0, 1.0, qpos0.shape)
-        qvel = robot.noise * (rng.standard_normal(nv) if robot.normal_velocity else rng.uniform(-1.0, 1.0, nv))
-        return self.place(np, qpos, rng.uniform()), qvel
+        qpos = qpos0 + robot.noise * draws.uniform(qpos0.shape)
+        qvel = robot.noise * (draws.normal if robot.normal_velocity else draws.uniform)((nv,))
+        return self.place(draws.xp, qpos, draws.fraction()), qvel

@@ -7,12 +7,12 @@ holds a share of the runs; they do not communicate.
 | file | holds |
 |---|---|
 | trainer.py | the runs in memory, for the loop that iterates and saves them |
-| program.py | an iteration of all of them as pure functions: what is compiled |
+| vectorized.py | an iteration of all of them as pure functions: what is compiled |
 | devices.py | which device holds which runs |
 | sharing.py | which runs can share a program |
 """
 
-from focops.training.device.sharing import program_of
+from focops.training.device.sharing import sharing_key
 from focops.training.device.trainer import DeviceTrainer
 
-__all__ = ["DeviceTrainer", "program_of"]
+__all__ = ["DeviceTrainer", "sharing_key"]

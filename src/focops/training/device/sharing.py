@@ -10,15 +10,15 @@ from focops.errors import UsageError
 
 def require_alike(configs: Sequence[TrainConfig]) -> TrainConfig:
     """Refuse runs that cannot share a program; the first of them."""
-    first = program_of(configs[0])
+    first = sharing_key(configs[0])
     for config in configs:
-        if program_of(config) != first:
+        if sharing_key(config) != first:
             raise UsageError("runs of one program may differ in seed and in traced numbers only; group them first")
     return configs[0]
 
 
-def program_of(config: TrainConfig) -> Any:
-    """The values that are constant in a run's program; runs that agree in them are trained as one."""
+def sharing_key(config: TrainConfig) -> Any:
+    """The values that are constants of the compiled program; runs with equal keys are trained as one program."""
     fields = dataclasses.fields(config.algo)
     static = tuple((f.name, getattr(config.algo, f.name)) for f in fields if f.metadata.get("static"))
     sizes = (config.num_envs, config.batch_size, config.iterations, config.self_contacts)

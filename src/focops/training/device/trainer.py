@@ -19,19 +19,19 @@ from focops.envs.mjx import Impl, MjxTask
 from focops.errors import RunError, UsageError
 from focops.training import iteration
 from focops.training.device.devices import RUNS, Devices
-from focops.training.device.program import Physics, Program, Rejected, Runs
 from focops.training.device.sharing import require_alike
+from focops.training.device.vectorized import Physics, Rejected, Runs, VectorizedIteration
 from focops.training.finite import first_fault
 from focops.training.host import configure_jax
 from focops.training.iteration import Report
-from focops.training.state import Failure, Record, RunState, checkpoint_due, key_of, named
+from focops.training.state import Failure, Record, RunState, checkpoint_due, key_of, named_leaves
 
 log = logging.getLogger(__name__)
 
-ITERATED = RUNS, RUNS, RUNS, PartitionSpec(None, "runs"), RUNS
-"""The axis of runs in each part of what `Program.iterate` returns."""
-Iterated = tuple[Report, Physics, Trajectories, Rejected]
-"""That, without the runs themselves; on the devices."""
+_RUN_AXES = RUNS, RUNS, RUNS, PartitionSpec(None, "runs"), RUNS
+"""The axis of runs in each part of what `VectorizedIteration.iterate` returns."""
+_IterationOutput = tuple[Report, Physics, Trajectories, Rejected]
+"""What it returns beside the runs themselves; on the devices."""
 
 
 class DeviceTrainer:
@@ -55,23 +55,23 @@ class DeviceTrainer:
         """Iterations reported."""
 
         steps = first.batch_size // first.num_envs
-        self._program = Program(
+        self._vectorized = VectorizedIteration(
             env, ALGORITHMS[first.algorithm], network(algos[0]), first.num_envs, steps, first.fresh_episodes
         )
         self._config = self._spread([jax.tree.map(np.float32, algo) for algo in algos])
         self._arrays = self._devices.copied(env.arrays(self._devices.share * first.num_envs))
-        self._iterate = self._compiled(Program.iterate, ITERATED, donate=True)
-        self._cut = self._compiled(Program.cut, donate=True)
+        self._iterate = self._compiled(VectorizedIteration.iterate, _RUN_AXES, donate=True)
+        self._cut = self._compiled(VectorizedIteration.cut, donate=True)
         # Starting an iteration takes nearly as long as the iteration: the host follows the physics and the epochs step
         # by step. So a separate thread does it, while this one processes the numbers of the previous iteration.
         self._starter = ThreadPoolExecutor(1, "iteration")
-        self._pending: Future[Iterated] | None = None
+        self._pending: Future[_IterationOutput] | None = None
         """An iteration that was started, but not reported."""
         self._stop: Callable[[], bool] = lambda: True
         """Whether no further iteration is to be started ahead."""
         self._overflowed = False
 
-        self._runs: Runs = self._compiled(Program.begin)(*self._seeds(), self._config)
+        self._runs: Runs = self._compiled(VectorizedIteration.begin)(*self._seeds(), self._config)
         self._states: list[RunState] | None = None
         """What `states` has copied to the host."""
         self._failures: list[Failure | None] = [None] * len(configs)
@@ -84,8 +84,8 @@ class DeviceTrainer:
         return self._runs
 
     def iterations(self, stop: Callable[[], bool]) -> Iterator[Sequence[Record | Failure]]:
-        """The iterations up to the last, or until `stop`: each as the record, or the failure, of each run. One that is
-        under way when asked to stop is made use of."""
+        """The iterations up to the last, or until `stop`: each as the record, or the failure, of each run. One that
+        has started before the stop is still reported."""
         stopping = False
 
         def stop_from_now_on() -> bool:
@@ -126,7 +126,7 @@ class DeviceTrainer:
         return self._states
 
     def failed(self, error: RunError) -> list[Failure]:
-        """The failure of each run, where the iteration that is under way is given up."""
+        """The failure of each run, when the current iteration is given up."""
         return [Failure(error, state, {}) for state in self.states()]
 
     def restore(self, states: Sequence[RunState]) -> None:
@@ -148,30 +148,30 @@ class DeviceTrainer:
         self._starter.shutdown()
 
     def _failure(self, i: int, trajectories: Trajectories, rejected: Rejected) -> Failure:
-        """What is left of run i; after a failure its state does not change any more."""
+        """The failure of run i; its state does not change after that."""
         state = jax.device_get(_row(self.runs.state, i))
         batch = jax.tree.map(lambda x: np.asarray(x.take(i, 1)), trajectories)
         new = tuple(jax.device_get(_row(rejected, i)))
         error = RunError(first_fault(batch, (state.learner, state.stats), new))
         arrays = {f"rollout/{name}": value for name, value in batch._asdict().items()}
-        return Failure(error, state, {**arrays, **named(new, "rejected")})
+        return Failure(error, state, {**arrays, **named_leaves(new, "rejected")})
 
     def _record(self, i: int, report: Report, physics: Physics) -> Record:
         own = _row(report, i)
         return iteration.record(self.configs[i], self.specs[i], self.iteration, own, int(physics.diverged[i]))
 
-    def _start(self, number: int) -> Future[Iterated]:
+    def _start(self, number: int) -> Future[_IterationOutput]:
         """Start iteration `number` (from 0)."""
         return self._starter.submit(self._iterate_once, number)
 
-    def _iterate_once(self, number: int) -> Iterated:
+    def _iterate_once(self, number: int) -> _IterationOutput:
         progress = np.full(self._devices.slots, number / self.configs[0].iterations, np.float32)
         self._runs, *iterated = self._iterate(self._runs, self._config, self._devices.spread(progress))
         return tuple(iterated)
 
     def _compiled(self, method: Callable[..., Any], out: Any = RUNS, donate: bool = False) -> Any:
-        """A method of `Program` as a jitted function; the task's arrays are an argument of it, not constants in it."""
-        function = lambda arrays, *own: method(self._program.using(arrays), *own)
+        """Jit a method of `VectorizedIteration`, with the task's arrays as an argument instead of as constants."""
+        function = lambda arrays, *own: method(self._vectorized.using(arrays), *own)
         return self._devices.compiled(function, self._arrays, out, donate)
 
     def _spread(self, trees: Sequence[Any]) -> Any:

@@ -8,8 +8,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 
 from focops.errors import UsageError
-from focops.tabular import CMDP, evaluate, garnet, gridworld, load, queue, save
-from focops.tabular import evaluation as module
+from focops.tabular import CMDP, evaluate, exact_values, garnet, gridworld, load, queue, save
 from tests.tabular.problems import series, with_policy
 
 
@@ -44,7 +43,7 @@ def test_each_cost_is_discounted_by_its_own_discount():
 def test_large_problems_are_evaluated_as_exactly_as_small_ones(monkeypatch):
     problem = garnet(300, 3, 2, branching=5, discount=0.99)
     dense = evaluate(problem, problem.uniform())
-    monkeypatch.setattr(module, "_DENSE", 10)
+    monkeypatch.setattr(exact_values, "_DENSE", 10)
     sparse = evaluate(problem, problem.uniform())
     for a, b in zip(dense, sparse, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-9)
@@ -90,7 +89,7 @@ def test_a_full_queue_admits_nobody_and_an_empty_one_serves_nobody():
     np.testing.assert_array_equal(problem.cost[:, 0, 0], [0, 1, 2])
 
 
-GOOD = dict(transition=[[[1.0]]], reward=[[1.0]], cost=[[[1.0]]], start=[1.0], limits=[1.0], discount=0.9)
+VALID = dict(transition=[[[1.0]]], reward=[[1.0]], cost=[[[1.0]]], start=[1.0], limits=[1.0], discount=0.9)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +109,7 @@ GOOD = dict(transition=[[[1.0]]], reward=[[1.0]], cost=[[[1.0]]], start=[1.0], l
 )
 def test_what_is_no_cmdp_is_refused_by_name(change, message):
     with pytest.raises(UsageError, match=message):
-        CMDP(**(GOOD | change))
+        CMDP(**(VALID | change))
 
 
 @pytest.mark.parametrize(
@@ -119,8 +118,8 @@ def test_what_is_no_cmdp_is_refused_by_name(change, message):
         ("{", "is not JSON"),
         ("[]", "not an object"),
         ('{"reward": [[1]]}', "'transition' is missing"),
-        (json.dumps(GOOD | {"limit": 3}), "unknown field 'limit'"),
-        (json.dumps(GOOD | {"transition": {"row": [0]}}), "transition cannot be read"),
+        (json.dumps(VALID | {"limit": 3}), "unknown field 'limit'"),
+        (json.dumps(VALID | {"transition": {"row": [0]}}), "transition cannot be read"),
         ('{"grid": ["S?"]}', "there are: S start, G goal"),
         ('{"grid": ["S."]}', "needs a start and a goal"),
     ],

@@ -1,4 +1,4 @@
-"""Another run's files under good names, files from before runs had an id, and numbers that are not finite."""
+"""Another run's files in this run's directory, files from before runs had an id, and numbers that are not finite."""
 
 import json
 import shutil

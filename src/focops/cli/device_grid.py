@@ -10,7 +10,7 @@ from focops.cli import arguments
 from focops.cli.arguments import Options, ResumeOptions
 from focops.cli.signals import conclude, stop_on_signals, while_heard
 from focops.config import TrainConfig
-from focops.display.program import choose_display, plural
+from focops.display.many_runs import choose_display, plural
 from focops.display.progress import ManyDisplay
 from focops.errors import RunError
 from focops.runs import checkpoint
@@ -23,16 +23,16 @@ Train = Callable[[ManyDisplay, Callable[[], bool]], list[api.Run | RunError]]
 
 def train(base: Path, configs: Sequence[TrainConfig], options: Options) -> int:
     """Train every config, program by program; the exit status."""
-    from focops.training.device import program_of
+    from focops.training.device import sharing_key
 
-    groups = _grouped(configs, program_of)
+    groups = _grouped(configs, sharing_key)
     jobs: list[tuple[int, Train]] = [(len(group), _trains(group, options.sinks)) for group in groups]
     return _run(base, jobs, options.quiet)
 
 
 def resume(base: Path, runs: Mapping[Path, Sequence[str]], options: ResumeOptions) -> int:
     """Resume the runs (directory: command line) that are not finished; the exit status."""
-    from focops.training.device import program_of
+    from focops.training.device import sharing_key
 
     begun, fresh = [], []
     for path, words in runs.items():
@@ -43,11 +43,11 @@ def resume(base: Path, runs: Mapping[Path, Sequence[str]], options: ResumeOption
             begun.append(path)
     groups = [
         alike
-        for program in _grouped(begun, lambda path: program_of(RunDirectory(path).config))
-        for alike in _in_step(program)
+        for group in _grouped(begun, lambda path: sharing_key(RunDirectory(path).config))
+        for alike in _in_step(group)
     ]
     jobs: list[tuple[int, Train]] = [(len(group), _resumes(group, options)) for group in groups]
-    jobs += [(len(group), _trains(group, options.sinks)) for group in _grouped(fresh, program_of)]
+    jobs += [(len(group), _trains(group, options.sinks)) for group in _grouped(fresh, sharing_key)]
     return _run(base, jobs, options.quiet)
 
 
@@ -92,7 +92,7 @@ def _grouped(items: Sequence[Any], key: Callable[[Any], Any]) -> list[list[Any]]
 
 
 def _in_step(paths: Sequence[Path]) -> list[list[Path]]:
-    """Runs that have a checkpoint of one iteration in common; those that failed earlier are behind the others."""
+    """Groups of runs that have a checkpoint of the same iteration; runs that failed are behind the others."""
     groups: list[tuple[set[int], list[Path]]] = []
     for path in paths:
         mine = checkpoint.numbers(RunDirectory(path).checkpoints) or {0}

@@ -7,7 +7,7 @@ import pytest
 from focops.algorithms import ALGORITHMS
 from focops.api import train
 from focops.config import default_config, validate
-from focops.core.config import NotNegative, Range, field_types, pytree_config, ranges
+from focops.core.fields import NotNegative, Range, field_types, pytree_config, ranges
 from focops.errors import UsageError
 
 FILLED_FROM_CONSTRAINTS = {"limits", "cost_discounts"}

@@ -14,7 +14,7 @@ _DENSE = 1000
 _PRECISION = 1e-12
 
 
-class Evaluation(NamedTuple):
+class PolicyValues(NamedTuple):
     """The exact values and costs of a policy."""
 
     ret: float
@@ -31,17 +31,17 @@ class Evaluation(NamedTuple):
     cost_advantage: Float[np.ndarray, "S A m"]
 
 
-def evaluate(cmdp: CMDP, policy: Any) -> Evaluation:
+def evaluate(cmdp: CMDP, policy: Any) -> PolicyValues:
     """Solve the policy's linear equations; no sampling, no truncation."""
     table = policy_table(cmdp, policy)
-    chain = state_chain(cmdp, table)
+    chain = _state_chain(cmdp, table)
     value, q = _values(cmdp, table, chain, cmdp.reward, cmdp.discount)
     costs = [
         _values(cmdp, table, chain, cmdp.cost[:, :, i], gamma) for i, gamma in enumerate(cmdp.cost_discounts)
     ]  # fmt: skip
     cost_value = np.stack([v for v, _ in costs], -1) if costs else np.zeros((cmdp.num_states, 0))
     cost_q = np.stack([each for _, each in costs], -1) if costs else np.zeros((*cmdp.reward.shape, 0))
-    return Evaluation(
+    return PolicyValues(
         ret=float(cmdp.start @ value),
         cost_return=cmdp.start @ cost_value,
         visitation=visitation(cmdp, table),
@@ -57,11 +57,11 @@ def evaluate(cmdp: CMDP, policy: Any) -> Evaluation:
 def visitation(cmdp: CMDP, policy: Any, discount: float | None = None) -> Float[np.ndarray, "S"]:
     """d^π: (I − γP_π)ᵀ d = (1 − γ) μ."""
     gamma = cmdp.discount if discount is None else discount
-    d = solve_chain(sp.csr_array(state_chain(cmdp, policy_table(cmdp, policy)).T), gamma, (1 - gamma) * cmdp.start)
+    d = solve_chain(sp.csr_array(_state_chain(cmdp, policy_table(cmdp, policy)).T), gamma, (1 - gamma) * cmdp.start)
     return np.maximum(d, 0.0)
 
 
-def state_chain(cmdp: CMDP, policy: Float[np.ndarray, "S A"]) -> sp.csr_array:
+def _state_chain(cmdp: CMDP, policy: Float[np.ndarray, "S A"]) -> sp.csr_array:
     """P_π(s'|s) = Σ_a π(a|s) P(s'|s,a)."""
     num_states, num_actions = policy.shape
     pairs = np.arange(num_states * num_actions)

@@ -3,7 +3,9 @@
 from typing import Literal, NamedTuple
 
 
-class Card(NamedTuple):
+class Description(NamedTuple):
+    """A row of that table."""
+
     order: Literal["first", "second", "–"]
     """Derivatives of the policy that its step uses."""
     multiplier: str
@@ -12,5 +14,5 @@ class Card(NamedTuple):
     reference: str
 
 
-NO_CARD = Card("–", "–", "–", "–")
-"""Of an algorithm that says nothing of itself."""
+NO_DESCRIPTION = Description("–", "–", "–", "–")
+"""For an algorithm without one."""

@@ -23,9 +23,9 @@ class Runs(NamedTuple):
     """Everything that determines the next iteration, each array [R, ...]."""
 
     state: RunState
-    """Of a run that has failed, its last good state."""
+    """Of a run that has failed, its last valid state."""
     finite: Bool[Array, "R"]
-    """Whether every iteration so far was."""
+    """Whether all numbers of every iteration so far were finite."""
 
 
 class Physics(NamedTuple):
@@ -45,7 +45,7 @@ class Rejected(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Program:
+class VectorizedIteration:
     """What is constant in the compiled functions; what differs between runs (key, seed, config) is an argument."""
 
     env: MjxTask
@@ -57,7 +57,7 @@ class Program:
     """T: steps of each environment in a batch."""
     fresh_episodes: bool
 
-    def using(self, arrays: Any) -> "Program":
+    def using(self, arrays: Any) -> "VectorizedIteration":
         """The same with arrays of `MjxTask.arrays` in place of the task's own."""
         return dataclasses.replace(self, env=self.env.using(arrays))
 

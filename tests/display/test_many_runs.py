@@ -1,4 +1,4 @@
-"""What a program of many runs shows."""
+"""What is shown while many runs train as one program."""
 
 import io
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from focops.display.program import ProgramLines, ProgramTable
+from focops.display.many_runs import ManyRunsLines, ManyRunsTable
 
 CONFIGS = [
     SimpleNamespace(task="T", algorithm="focops", preset="fast", out=Path(f"grid/seed={seed}")) for seed in range(15)
@@ -24,7 +24,7 @@ def record(seed: int, cost: float | None = None) -> dict[str, Any]:
 def shown(records: list[dict[str, Any] | None]) -> str:
     """The table on a terminal, in the end."""
     stream = io.StringIO()
-    table = ProgramTable("", Console(file=stream, force_terminal=True, width=120, height=60))
+    table = ManyRunsTable("", Console(file=stream, force_terminal=True, width=120, height=60))
     table.start(CONFIGS, None)
     for _ in range(2):  # the first iteration has no rate: it compiles
         table.update(records)
@@ -56,7 +56,7 @@ def test_before_the_first_iteration_it_says_that_it_compiles_and_nothing_fails_i
 
 def test_elsewhere_the_first_and_the_last_iteration_are_lines():
     stream = io.StringIO()
-    lines = ProgramLines("program 1 of 2: ", stream, 1000.0)
+    lines = ManyRunsLines("program 1 of 2: ", stream, 1000.0)
     lines.start(CONFIGS[:2], None)
     for samples in (100, 200, 300):
         rate = 0.01 if samples == 100 else 10.0  # the first iteration compiles

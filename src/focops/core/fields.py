@@ -56,7 +56,7 @@ def field_types(cls: type, *, annotated: bool = False) -> dict[str, Any]:
 
 
 def ranges(cls: type) -> dict[str, Range]:
-    """The range of each field that declares one; a bool's is always the two values that it has."""
+    """The range of each field that declares one; that of a bool is True or False."""
     found = {}
     for name, hint in field_types(cls, annotated=True).items():
         declared = [part for part in get_args(hint) if isinstance(part, Range)]

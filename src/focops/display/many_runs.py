@@ -1,4 +1,4 @@
-"""What a program of many runs shows while it trains: all of them in a few numbers, and a row for some."""
+"""What is shown while many runs train as one program: a summary of all, and a row each for some of them."""
 
 import sys
 import time
@@ -15,20 +15,20 @@ from rich.text import Text
 from focops.display.grid import cost_against_limit
 from focops.display.progress import PLAIN_SECONDS, ManyDisplay, Pace, Record, clock, constraint_names, count, number
 
-ROWS = 12
+_ROWS = 12
 """Runs that have a row of their own."""
 
 
 def choose_display(program: int, programs: int, quiet: bool) -> ManyDisplay:
-    """The display for where the output goes."""
+    """The display that suits the output: a terminal, or a file or pipe."""
     console = Console(highlight=False)
     which = f"program {program} of {programs}: " if programs > 1 else ""
     if quiet or not console.is_terminal or console.is_dumb_terminal:
-        return ProgramLines(which, sys.stdout, np.inf if quiet else PLAIN_SECONDS)
-    return ProgramTable(which, console)
+        return ManyRunsLines(which, sys.stdout, np.inf if quiet else PLAIN_SECONDS)
+    return ManyRunsTable(which, console)
 
 
-class ProgramLines:
+class ManyRunsLines:
     """The first and the last iteration, and one every few seconds, as lines."""
 
     def __init__(self, which: str, stream: TextIO, every_s: float) -> None:
@@ -58,11 +58,11 @@ class ProgramLines:
         print(self._title, file=self._stream, flush=True)
 
     def _print(self) -> None:
-        print(overview(list(self._records.values()), self._pace).plain, file=self._stream, flush=True)
+        print(_overview(list(self._records.values()), self._pace).plain, file=self._stream, flush=True)
         self._records, self._printed = {}, time.monotonic()
 
 
-class ProgramTable(ProgramLines):
+class ManyRunsTable(ManyRunsLines):
     """The same in place, with a bar and a row for the first runs."""
 
     def __init__(self, which: str, console: Console) -> None:
@@ -86,7 +86,7 @@ class ProgramTable(ProgramLines):
         records = list(self._records.values())
         bar = Table.grid(expand=True)  # a bar alone does not end its line
         bar.add_row(ProgressBar(total=records[0]["steps"], completed=records[0]["samples"]))
-        return Group(head, bar, overview(records, self._pace), rows(self._records))
+        return Group(head, bar, _overview(records, self._pace), rows(self._records))
 
 
 def title(which: str, configs: Sequence[Any]) -> str:
@@ -96,7 +96,7 @@ def title(which: str, configs: Sequence[Any]) -> str:
     )
 
 
-def overview(records: Sequence[Record], pace: Pace) -> Text:
+def _overview(records: Sequence[Record], pace: Pace) -> Text:
     """All runs of an iteration in one line: how far, how fast, mean return, costs against limits, runs beyond them."""
     first = records[0]
     parts = [
@@ -126,13 +126,13 @@ def rows(records: dict[str, Record]) -> RenderableType:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
     for heading in ("run", "return", "cost / limit", "ν"):
         table.add_column(heading, no_wrap=True, justify="left" if heading == "run" else "right")
-    for name, record in list(records.items())[:ROWS]:
+    for name, record in list(records.items())[:_ROWS]:
         constraints = constraint_names(record)
         cells = [cost_against_limit(record, constraint) for constraint in constraints]
         nus = "  ".join(number(record.get(f"nu/{constraint}")) for constraint in constraints)
         table.add_row(name, number(record["return_mean"]), Text("  ").join(cells), nus)
-    if len(records) > ROWS:
-        table.add_row(Text(f"and {len(records) - ROWS} more", style="dim"))
+    if len(records) > _ROWS:
+        table.add_row(Text(f"and {len(records) - _ROWS} more", style="dim"))
     return table
 
 

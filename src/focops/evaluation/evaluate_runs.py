@@ -18,13 +18,13 @@ from focops.evaluation import host
 from focops.evaluation.judge import Evaluation, estimate, judge
 from focops.evaluation.protocol import Protocol
 from focops.runs.directory import RunDirectory, runs_in
-from focops.runs.policy import Policy, load
+from focops.runs.policy_file import Policy, load
 from focops.training.host import configure_jax
 
 log = logging.getLogger(__name__)
 
 
-class Trained(NamedTuple):
+class _Trained(NamedTuple):
     """A run that has a policy."""
 
     path: Path | str
@@ -86,16 +86,16 @@ def _evaluate(
         require_mjx(run.config.task)
     if jax.default_backend() == "cpu":
         log.warning("--backend mjx: JAX sees no accelerator here: slow; --backend cpu is made for this")
-    programs: dict[Any, list[int]] = {}
+    groups: dict[Any, list[int]] = {}
     for i, run in enumerate(runs):
-        programs.setdefault(_program_of(run), []).append(i)
+        groups.setdefault(_sharing_key(run), []).append(i)
     found: dict[int, Evaluation] = {}
-    for group in programs.values():
+    for group in groups.values():
         found |= zip(group, _on_device([runs[i] for i in group], protocol), strict=True)
     return [found[i] for i in range(len(runs))]
 
 
-def _trained(paths: Sequence[Path | str], network: Network | None) -> list[Trained]:
+def _trained(paths: Sequence[Path | str], network: Network | None) -> list[_Trained]:
     """The runs' configs and policies; every run must have one."""
     if not paths:
         raise UsageError("no run is given; give the directory of a run or of a grid, or several")
@@ -108,10 +108,10 @@ def _trained(paths: Sequence[Path | str], network: Network | None) -> list[Train
             " it is written with the first checkpoint: let training go on (`focops resume`), or name only the others"
         )
     configs = [directory.config_with(network) for directory in directories]
-    return [Trained(path, config, load(path, network)) for path, config in zip(paths, configs, strict=True)]
+    return [_Trained(path, config, load(path, network)) for path, config in zip(paths, configs, strict=True)]
 
 
-def _on_host(run: Trained, protocol: Protocol, threads: int) -> Evaluation:
+def _on_host(run: _Trained, protocol: Protocol, threads: int) -> Evaluation:
     config, each = run.config, protocol.episodes // len(protocol.seeds)
     at_once = host.AT_ONCE if envs.find(config.task) else config.num_envs
     env = envs.make(
@@ -127,8 +127,8 @@ def _on_host(run: Trained, protocol: Protocol, threads: int) -> Evaluation:
     return _judged(run, protocol, "cpu", env.spec.constraints, rows, cut, diverged)
 
 
-def _on_device(runs: Sequence[Trained], protocol: Protocol) -> list[Evaluation]:
-    """Runs that `_program_of` says can share a program."""
+def _on_device(runs: Sequence[_Trained], protocol: Protocol) -> list[Evaluation]:
+    """Runs that `_sharing_key` says can share a program."""
     from focops.evaluation.device import run_episodes
 
     config, network = runs[0].config, runs[0].policy.network
@@ -144,7 +144,7 @@ def _on_device(runs: Sequence[Trained], protocol: Protocol) -> list[Evaluation]:
     return [_judged(run, protocol, "mjx", own, rows, 0, int(diverged)) for run, own, rows, diverged in each]
 
 
-def _program_of(run: Trained) -> Any:
+def _sharing_key(run: _Trained) -> Any:
     """What is constant in a program of many policies, and the discounts, which they share; limits may differ."""
     leaves, structure = jax.tree.flatten((run.policy.params, run.policy.stats))
     discounts = tuple(c.discount for c in _constraints(run.config))
@@ -159,7 +159,7 @@ def _constraints(config: TrainConfig) -> tuple[Constraint, ...]:
 
 
 def _judged(
-    run: Trained,
+    run: _Trained,
     protocol: Protocol,
     backend: Backend,
     constraints: Sequence[Constraint],
