@@ -23,7 +23,7 @@ from tests.resume.tiny import metrics, results
 
 pytestmark = pytest.mark.usefixtures("quick_compiling")
 
-TINY = "--batch-size 64 --num-envs 4 --algo.hidden 8 --algo.epochs 2 --algo.minibatch-size 32"
+TINY = "--batch-size 64 --num-envs 4 --algo.hidden 8 --algo.epochs 2 --algo.minibatch-size 32 --final-episodes 0"
 SEEDS = ("seed=0", "seed=1", "seed=2")
 
 

@@ -221,7 +221,8 @@ def _finish(summary: dict[str, Any], stopped: list[int], quiet: bool) -> int:
     """Print the result and the commands that can follow."""
     from rich.console import Console
 
-    from focops.display.progress import summary_text
+    from focops.display.summary import NO_EPISODES, policy_line, summary_text
+    from focops.runs.directory import PENDING
 
     interrupted = bool(stopped) and not summary["finished"]
     if interrupted:
@@ -229,10 +230,15 @@ def _finish(summary: dict[str, Any], stopped: list[int], quiet: bool) -> int:
         where = f"at {summary['steps']} samples, with a checkpoint of {kept}"
         say("stopped", f"{where}. Go on with:  focops resume {summary['out']}")
         return 128 + stopped[0]
+    if quiet and summary.get("not_evaluated", NO_EPISODES) != NO_EPISODES:
+        print(policy_line(summary))
     if not quiet:
         judged = f"focops evaluate {summary['out']}"
         another = f"focops train {summary['task']} --seed {summary['seed'] + 1}"
         Console(highlight=False).print(summary_text(summary, [judged, _longer(summary), another]), soft_wrap=True)
+    if stopped and summary.get("not_evaluated") == PENDING:
+        say("stopped", f"before the policy was evaluated. Make up for it with:  focops resume {summary['out']}")
+        return 128 + stopped[0]
     return 0
 
 

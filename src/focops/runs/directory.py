@@ -20,6 +20,8 @@ from focops.runs.identity import Identity, run_id
 
 _ELSEWHERE = "choose another --out"
 _MEND = "check its permissions and the space on its disk, then try again"
+PENDING = "the evaluation was not completed; `focops resume RUN` makes up for it"
+"""Why a policy is not evaluated, in the summary of a finished run whose evaluation is still to come."""
 PACKAGES = ("focops", "jax", "jaxlib", "numpy", "mujoco", "gymnasium")
 
 
@@ -181,6 +183,10 @@ class RunDirectory:
         summary = self.summary or {}
         done = summary.get("steps")
         return summary.get("finished") is True and isinstance(done, int) and done >= (steps or 0)
+
+    def is_complete(self, steps: int | None = None) -> bool:
+        """Whether there is nothing to resume: the run has finished, and its policy need not be evaluated any more."""
+        return self.is_finished(steps) and (self.summary or {}).get("not_evaluated") != PENDING
 
     def require_in_place(self) -> None:
         """Refuse to continue if the locked directory has been removed or renamed."""

@@ -14,6 +14,7 @@ from focops.core import normalize
 from focops.core import policy as core_policy
 from focops.core.networks import MLP, Network
 from focops.core.spec import Spec
+from focops.display.summary import ACTING, VERDICTS
 from focops.errors import UsageError
 from focops.runs import checkpoint
 from focops.runs.directory import RunDirectory
@@ -34,9 +35,12 @@ class Policy:
         params: core_policy.PolicyParams,
         stats: normalize.RunningStats,
         description: dict[str, Any],
+        evaluation: dict[str, Any] | None = None,
     ):
         self.network, self.params, self.stats = network, params, stats
         self.description = description
+        self.evaluation = evaluation
+        """What the evaluation at the end of training found, as `policy` in summary.json; None if there was none."""
         self._key = jax.random.key(0)
         self._low = np.array(description["action_low"] or -np.inf, np.float32)
         self._high = np.array(description["action_high"] or np.inf, np.float32)
@@ -79,16 +83,30 @@ def save_policy(
     task: str,
     iteration: int,
     run: Identity | None = None,
+    evaluation: dict[str, Any] | None = None,
 ) -> None:
-    """Write what `load` needs as one file. `hidden` is None for a user's own network; `run` identifies the run."""
-    arrays = {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in _leaves(params, stats)}
+    """Write what `load` needs as one file. `hidden` is None for a user's own network; `run` identifies the run;
+    `evaluation` is what was found of this policy."""
+    arrays = _arrays(params, stats)
     bounds = spec.action_low, spec.action_high
     values = (task, iteration, spec.obs_size, spec.action_size, spec.discrete, *bounds, hidden)
-    data = checkpoint.serialize(arrays, {"policy": dict(zip(_DESCRIBED, values, strict=True)), "run": run})
+    meta = {"policy": dict(zip(_DESCRIBED, values, strict=True)), "run": run}
+    data = checkpoint.serialize(arrays, meta if evaluation is None else meta | {"evaluation": evaluation})
     path = folder / FILE
     with checkpoint.explained(f"could not write the policy {path}"):
         make_own_folder(folder)
         write_atomically(path, data)
+
+
+def evaluation_of(folder: Path, params: core_policy.PolicyParams, stats: normalize.RunningStats) -> Any:
+    """What the policy file in `folder` says was found of this very policy; None if it is of another one, or absent."""
+    file, own = folder / FILE, _arrays(params, stats)
+    try:
+        arrays, meta = checkpoint.deserialize(file.read_bytes(), str(file), "policy")
+        same = arrays.keys() == own.keys() and all(np.array_equal(arrays[name], own[name]) for name in own)
+        return _evaluated(meta, file) if same else None
+    except (OSError, UsageError):
+        return None
 
 
 def load(path: Path | str, network: Network | None = None) -> Policy:
@@ -122,7 +140,7 @@ def load(path: Path | str, network: Network | None = None) -> Policy:
     if arrays:
         raise UsageError(f"{file} does not fit its network, which has no {min(arrays)}")
     params, stats = jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(templates), leaves)
-    return Policy(network, params, stats, described)
+    return Policy(network, params, stats, described, _evaluated(meta, file))
 
 
 def _require_own(directory: RunDirectory, file: Path, found: Any) -> None:
@@ -154,6 +172,33 @@ def _described(meta: Any, file: Path, arrays: checkpoint.Arrays) -> dict[str, An
         if not fits(described[name]):
             raise UsageError(f"{file} is damaged or not a policy: its {name} is {reprlib.repr(described[name])}")
     return described
+
+
+def _evaluated(meta: Any, file: Path) -> dict[str, Any] | None:
+    """The evaluation in a policy file, with the parts that are used checked."""
+    found = meta.get("evaluation")
+    if found is None:
+        return None
+    number = lambda x: isinstance(x, int | float) and not isinstance(x, bool)
+    numbers = lambda x, names: isinstance(x, dict) and x.keys() == names and all(map(number, x.values()))
+
+    def good(part: Any) -> bool:
+        judged = part.get("verdict") if isinstance(part, dict) else None
+        return (
+            isinstance(judged, dict)
+            and len(judged) > 0
+            and all(isinstance(each, str) and each in VERDICTS for each in judged.values())
+            and all(numbers(part.get(name), judged.keys()) for name in ("discounted_cost", "cost_limit"))
+            and number(part.get("episodes"))
+        )
+
+    if not isinstance(found, dict) or not all(good(found.get(acting)) for acting in ACTING):
+        raise UsageError(f"{file} is damaged or not a policy: its evaluation is {reprlib.repr(found)}")
+    return found
+
+
+def _arrays(params: Any, stats: Any) -> checkpoint.Arrays:
+    return {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in _leaves(params, stats)}
 
 
 def _leaves(params: Any, stats: Any) -> list[tuple[Any, Any]]:
