@@ -235,6 +235,19 @@ def test_a_run_that_is_stopped_is_evaluated_once_it_is_finished_with_the_same_by
     assert results(stopped.path) == expected
 
 
+def test_a_run_that_is_killed_while_it_is_trained_on_no_longer_has_what_was_found_before(tmp_path: Path) -> None:
+    def kill(record: dict[str, Any]) -> None:
+        if record["iteration"] == 9:  # after the checkpoint of 8
+            raise Killed
+
+    path = runs.run(point(tmp_path / "run")).path
+    with pytest.raises(Killed):
+        runs.resume(path, steps=64 * 12, callbacks=[kill])
+    assert focops.load(path).evaluation is None
+    assert RunDirectory(path).summary is None
+    assert not RunDirectory(path).is_finished()
+
+
 @pytest.mark.parametrize("number", [-1, 1])
 def test_a_number_of_episodes_that_cannot_be_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], number: int

@@ -173,6 +173,11 @@ class RunDirectory:
         with _explained(self.summary_file, "write", _MEND):
             write_json(self.summary_file, summary)
 
+    def remove_summary(self) -> None:
+        """Of a run that goes on: what it says is no longer so."""
+        with _explained(self.summary_file, "remove", _MEND):
+            self.summary_file.unlink(missing_ok=True)
+
     @property
     def summary(self) -> dict[str, Any] | None:
         """The summary of a run that has ended, else None."""

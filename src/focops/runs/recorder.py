@@ -71,6 +71,7 @@ class Recorder:
         iteration = int(state.iteration)
         checkpoint.save(self.directory.checkpoints, iteration, to_arrays(state), {"run": self.identity})
         self.evaluation = self.evaluation_s = None
+        self.directory.remove_summary()
         self._write_policy(state)
         self.saved = iteration
 
