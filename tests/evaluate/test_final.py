@@ -100,11 +100,31 @@ def test_quiet_tells_the_policy_too(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert delivered.count("limit 1: satisfied") == 2
 
 
-def test_a_policy_that_is_found_within_its_limits_is_satisfied(tmp_path: Path) -> None:
+def test_a_policy_that_is_found_within_its_limits_is_satisfied_and_predicts_without_a_warning(tmp_path: Path) -> None:
     run = runs.run(toll(tmp_path / "run"))
     assert run.summary["satisfied"] is True
     assert run.summary["policy"]["sampled"]["episodes"] == SAMPLES // 10 // LENGTH
     assert run.summary["policy"]["sampled"]["reward"] == LENGTH
+    run.policy().predict([0.0], deterministic=True)
+
+
+def test_predict_warns_once_of_a_mean_action_that_was_not_found_within_its_limits(tmp_path: Path) -> None:
+    Toll.dear = SAMPLES
+    policy = runs.run(toll(tmp_path / "run")).policy()
+    policy.predict([0.0])
+    with pytest.warns(focops.MeanActionWarning, match=r"cost 4\.\d+, limit 1: violated .*--deterministic") as warned:
+        policy.predict([0.0], deterministic=True)
+    assert len(warned) == 1
+    policy.predict([0.0], deterministic=True)  # warnings are errors here
+
+
+def test_evaluate_says_what_is_known_of_the_mean_action(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Toll.dear = SAMPLES
+    run = runs.run(toll(tmp_path / "run")).path
+    assert cli.main(["evaluate", str(run), "--episodes", "30"]) == 0
+    assert "the mean action of this policy was not found within its limits" in capsys.readouterr().err
+    assert cli.main(["evaluate", str(run), "--episodes", "30", "--deterministic"]) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_it_finds_what_evaluate_finds(tmp_path: Path) -> None:
@@ -122,6 +142,7 @@ def test_without_episodes_nothing_is_evaluated_and_nothing_called_satisfied(tmp_
     assert (run.summary["satisfied"], run.summary["policy"]) == (None, None)
     assert run.summary["not_evaluated"] == "--final-episodes is 0"
     assert run.policy().evaluation is None
+    run.policy().predict([0.0], deterministic=True)
 
 
 def test_training_is_the_same_and_has_the_same_samples_with_and_without_it(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import math
 import reprlib
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from focops.core import normalize
 from focops.core import policy as core_policy
 from focops.core.networks import MLP, Network
 from focops.core.spec import Spec
-from focops.display.summary import ACTING, VERDICTS
+from focops.display.summary import ACTING, VERDICTS, costs_found, verdict
 from focops.errors import UsageError
 from focops.runs import checkpoint
 from focops.runs.directory import RunDirectory
@@ -24,6 +25,10 @@ from focops.training import finite
 
 FILE = "policy.safetensors"
 _DESCRIBED = ("task", "iteration", "obs_size", "action_size", "discrete", "action_low", "action_high", "hidden")
+
+
+class MeanActionWarning(UserWarning):
+    """Mean actions are asked of a policy whose mean action was evaluated, and not found within its limits."""
 
 
 class Policy:
@@ -41,6 +46,7 @@ class Policy:
         self.description = description
         self.evaluation = evaluation
         """What the evaluation at the end of training found, as `policy` in summary.json; None if there was none."""
+        self._warned = False
         self._key = jax.random.key(0)
         self._low = np.array(description["action_low"] or -np.inf, np.float32)
         self._high = np.array(description["action_high"] or np.inf, np.float32)
@@ -56,7 +62,11 @@ class Policy:
 
     def predict(self, obs: Any, *, deterministic: bool = False) -> np.ndarray:
         """Actions for one observation [O] or many [N, O]: sampled, or the mean (most likely) action; continuous ones
-        are clipped to the environment's bounds."""
+        are clipped to the environment's bounds. MeanActionWarning, once, if the mean action was evaluated and not
+        found within its limits."""
+        if deterministic and not self._warned:
+            self._warned = True
+            self._warn_of_the_mean_action()
         obs = np.asarray(obs, np.float32)
         size = self.description["obs_size"]
         if obs.ndim not in (1, 2) or obs.shape[-1] != size:
@@ -69,9 +79,30 @@ class Policy:
         """Actions as training gives them to the environment: not clipped."""
         return np.asarray(self._act(key, obs, deterministic))
 
+    def _warn_of_the_mean_action(self) -> None:
+        said = mean_action_outside(self.evaluation)
+        if said:
+            warnings.warn(
+                f"{said}. Use sampled actions, predict(obs), or judge the mean action by more episodes: "
+                " focops evaluate RUN --deterministic",
+                MeanActionWarning,
+                stacklevel=3,
+            )
+
     def seed(self, seed: int) -> None:
         """Make the following sampled actions repeatable."""
         self._key = jax.random.key(seed)
+
+
+def mean_action_outside(evaluation: dict[str, Any] | None) -> str:
+    """What an evaluation says of a mean action that it did not find within its limits; "" if it did, or has none."""
+    if evaluation is None or verdict(evaluation["mean_action"]) == "satisfied":
+        return ""
+    sampled, mean = evaluation["sampled"], evaluation["mean_action"]
+    return (
+        f"the mean action of this policy was not found within its limits in {mean['episodes']} episodes after training:"
+        f" {costs_found(mean)} (sampled actions: {costs_found(sampled)})"
+    )
 
 
 def save_policy(
