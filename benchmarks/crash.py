@@ -25,7 +25,7 @@ from typing import Any
 TIME_FIELDS = {"samples_per_second", "elapsed_s"}
 TASKS = {"PointCircle-v0": [], "HopperSpeed-v0": [], "tests.resume.worlds:CostedHopper-v0": ["--cost-limit", "1"]}
 """Ours with and without contacts, and one of Gymnasium's own MuJoCo environments."""
-SMALL = "--steps 3840 --batch-size 64 --num-envs 4 --checkpoint-every 2 --quiet"
+SMALL = "--steps 3840 --batch-size 64 --num-envs 4 --checkpoint-every 2 --quiet --final-episodes 0"
 SMALL += " --algo.hidden 8 --algo.epochs 2 --algo.minibatch-size 32"
 WAYS = ("at work", "at work", "at work", "in a save", "in a save", "any time")
 

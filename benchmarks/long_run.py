@@ -52,6 +52,8 @@ class Watch:
         self.processor.append(time.process_time())
         self.memory.append(int(Path("/proc/self/statm").read_text().split()[1]) * PAGE / 2**20)
 
+    def note(self, message: str) -> None: ...
+
     def stop(self, message: str = "") -> None: ...
 
 

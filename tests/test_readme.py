@@ -27,7 +27,9 @@ def commands() -> list[str]:
 def tiny(config: TrainConfig, out: Path) -> TrainConfig:
     """The same run, one small batch long."""
     algo = dataclasses.replace(config.algo, **{"minibatch_size": 32} if hasattr(config.algo, "minibatch_size") else {})
-    return dataclasses.replace(config, algo=algo, batch_size=64, steps=64, num_envs=min(config.num_envs, 32), out=out)
+    return dataclasses.replace(
+        config, algo=algo, batch_size=64, steps=64, num_envs=min(config.num_envs, 32), final_episodes=0, out=out
+    )
 
 
 def test_there_are_commands_to_test():

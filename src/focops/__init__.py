@@ -15,12 +15,13 @@ from focops.errors import UsageError
 if TYPE_CHECKING:
     from focops.api import Run, resume, train
     from focops.evaluation import Evaluation, evaluate, evaluate_all
-    from focops.runs.policy_file import Policy, load
+    from focops.runs.policy_file import MeanActionWarning, Policy, load
     from focops.runs.sinks import Sink
 
 __all__ = [
     "Constraint",
     "Evaluation",
+    "MeanActionWarning",
     "Policy",
     "Run",
     "Sink",
@@ -35,6 +36,7 @@ __all__ = [
 
 _HOMES = {
     "Evaluation": "focops.evaluation",
+    "MeanActionWarning": "focops.runs.policy_file",
     "Policy": "focops.runs.policy_file",
     "Run": "focops.api",
     "Sink": "focops.runs.sinks",

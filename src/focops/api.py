@@ -12,6 +12,7 @@ from focops.core.base import FILLED
 from focops.core.networks import Network
 from focops.display.progress import Display, ManyDisplay, OneRun
 from focops.errors import RunError, UsageError
+from focops.evaluation.final import evaluate_delivered
 from focops.runs import checkpoint
 from focops.runs.directory import RunDirectory
 from focops.runs.loop import Loop, Trainer
@@ -113,7 +114,7 @@ def run_all(
         loop = Loop(trainer, recorders)
         if source is not None:
             loop.save()  # from now on the other run is not needed
-        return loop.run(display, should_stop)
+        return loop.run(display, should_stop, evaluate_delivered)
 
 
 def resume(
@@ -175,7 +176,7 @@ def resume_all(
         loop = Loop(trainer, recorders)
         if found is not None:
             loop.resumed()
-        return loop.run(display, should_stop)
+        return loop.run(display, should_stop, evaluate_delivered)
 
 
 def _trainer(configs: Sequence[TrainConfig]) -> Trainer:

@@ -66,6 +66,9 @@ class TrainConfig:
     env_timeout: float = 300.0
     """Seconds that a step of environments that are not ours may take before the run ends: 0.001 to 1e9, or 0 to wait
     for ever."""
+    final_episodes: int = 50
+    """Episodes that judge the policy after training, with sampled and again with mean actions; 0 for none. In
+    environments that are not ours no more than fit into a tenth of the training's samples."""
     init_from: Path | None = None
     """A run whose networks and normaliser this one starts from."""
     out: Path | None = None
@@ -123,9 +126,10 @@ def validate(config: TrainConfig) -> None:
         require(value >= 1, flag, value, "a whole number ≥ 1")
     for flag, value in {
         "--seed": config.seed, "--threads": config.threads, "--self-contacts": config.self_contacts,
-        "--checkpoint-every": config.checkpoint_every,
+        "--checkpoint-every": config.checkpoint_every, "--final-episodes": config.final_episodes,
     }.items():  # fmt: skip
         require(value >= 0, flag, value, "a whole number ≥ 0")
+    require(config.final_episodes != 1, "--final-episodes", 1, "≥ 2, or 0 for none", "One episode has no interval")
     for flag, value in {"--seed": config.seed, "--steps": config.steps}.items():
         require(value < 2**63, flag, value, "below 2⁶³")
     require(

@@ -14,7 +14,7 @@ from focops.errors import UsageError
 from focops.runs.directory import RunDirectory
 from tests.algorithms import outside
 
-TINY = "--steps 128 --batch-size 64 --num-envs 4 --algo.minibatch-size 32 --algo.hidden 4 --quiet"
+TINY = "--steps 128 --batch-size 64 --num-envs 4 --algo.minibatch-size 32 --algo.hidden 4 --final-episodes 0 --quiet"
 
 
 @pytest.fixture

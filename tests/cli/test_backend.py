@@ -21,7 +21,7 @@ from focops.runs.directory import RunDirectory
 from focops.training.device import DeviceTrainer
 from tests.resume.tiny import metrics, results
 
-TINY = "--batch-size 64 --num-envs 4 --algo.hidden 8 --algo.epochs 2 --algo.minibatch-size 32"
+TINY = "--batch-size 64 --num-envs 4 --algo.hidden 8 --algo.epochs 2 --algo.minibatch-size 32 --final-episodes 0"
 SEEDS = ("seed=0", "seed=1", "seed=2")
 
 

@@ -1,6 +1,7 @@
 """A grid is the product of comma-separated values."""
 
 import dataclasses
+import json
 import os
 import shutil
 import sys
@@ -8,11 +9,13 @@ from pathlib import Path
 from typing import get_origin
 
 import pytest
+from rich.console import Console
 
 from focops.cli import grid, processes
 from focops.config import TrainConfig, default_config
 from focops.errors import UsageError
 from focops.runs.config_json import field_types
+from focops.runs.directory import PENDING, RunDirectory
 
 
 def expand(line: str) -> list[grid.Point]:
@@ -258,3 +261,37 @@ def test_resuming_a_grid_resumes_what_began_and_trains_what_did_not(
     assert cli.main(["resume", str(base), "--steps", "2k"]) == 0
     assert [each.state for each in started] == ["waiting"] * 3
     shutil.rmtree(base)
+
+
+def test_a_grid_tells_the_delivered_policies_of_its_runs_and_their_shares(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from focops.display.grid import GridLines, table
+
+    record = {"samples": 10, "steps": 10, "return_mean": 7.0, "cost_limit/speed": 2.0, "cost_return_estimate/speed": 1}
+    jobs = []
+    for name, verdict in {"seed=0": "satisfied", "seed=1": "violated", "seed=2": "violated"}.items():
+        found = {
+            "episodes": 50, "reward": 7.5, "discounted_cost": {"speed": 2.5}, "cost_limit": {"speed": 2.0},
+            "verdict": {"speed": verdict},
+        }  # fmt: skip
+        jobs.append(processes.Job(name, tmp_path / name, [], state="done"))
+        jobs[-1].directory.mkdir()
+        (jobs[-1].directory / "metrics.jsonl").write_text(json.dumps(record) + "\n")
+        summary = {"policy": {"sampled": found, "mean_action": found}}
+        (jobs[-1].directory / "summary.json").write_text(json.dumps(summary))
+    with GridLines(tmp_path, jobs) as display:
+        display.ended(jobs[0])
+    said = capsys.readouterr().out
+    assert "policy return 7.5, speed 2.5, limit 2: satisfied; mean action" in said
+    assert "delivered policies: 33.3% satisfied (1), 0% undecided (0), 66.7% violated (2); their mean actions:" in said
+    Console(width=120).print(table(jobs))
+    assert capsys.readouterr().out.count("violated / violated") == 2
+
+
+def test_a_run_of_a_grid_is_resumed_if_only_its_evaluation_was_interrupted(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path)
+    for reason, complete in ((PENDING, False), (None, True), ("--final-episodes is 0", True)):
+        run.write_summary({"finished": True, "steps": 1000, "not_evaluated": reason})
+        assert (run.is_finished(), run.is_complete()) == (True, complete)
+    assert not run.is_complete(2000)

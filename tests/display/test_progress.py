@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from focops.display.progress import LiveDisplay, Pace, PlainDisplay, QuietDisplay, clock, count, number, summary_text
+from focops.display.progress import LiveDisplay, Pace, PlainDisplay, QuietDisplay, clock, count, number
+from focops.display.summary import policy_line, shares, summary_text
 
 CONFIG = SimpleNamespace(task="HopperSpeed-v0", algorithm="focops", preset="fast", seed=3, out=None)
 
@@ -29,6 +30,18 @@ def shown(display_record: dict[str, Any], width: int = 80) -> str:
     display.update(display_record)
     display.stop("the end")
     return console.file.getvalue()
+
+
+def found(cost: float, verdict: str) -> dict[str, Any]:
+    """One of the two evaluations of a policy."""
+    return {
+        "episodes": 50, "reward": 13.5, "discounted_cost": {"speed": cost}, "undiscounted_cost": {"speed": 5 * cost},
+        "cost_limit": {"speed": 82.7}, "verdict": {"speed": verdict},
+    }  # fmt: skip
+
+
+def policy(sampled: str = "violated", mean_action: str = "violated") -> dict[str, Any]:
+    return {"sampled": found(90.5, sampled), "mean_action": found(101.25, mean_action)}
 
 
 def test_plain_lines_come_first_last_and_seldom_between() -> None:
@@ -113,10 +126,50 @@ def summary(**changes: Any) -> str:
     return console.file.getvalue()
 
 
-def test_the_summary_names_both_costs_limit_and_verdict() -> None:
-    assert "discounted 80.25, limit 82.7: satisfied   (undiscounted 400.0)" in summary()
-    assert "violated" in summary(discounted_cost_mean={"speed": 82.8})
-    assert "focops resume runs/here" in summary()
+def test_the_summary_tells_the_training_mean_the_policy_and_its_mean_action_apart() -> None:
+    said = summary(policy=policy())
+    training, delivered = said[: said.index("  policy")], said[said.index("  policy") :]
+    assert "training mean  return 12.5 (last 100 episodes)" in training
+    assert "cost speed 80.25, limit 82.7: within   (undiscounted 400.0)" in training
+    assert "return 13.5 (50 episodes, sampled actions)" in delivered
+    assert "cost speed 90.5, limit 82.7: violated   (undiscounted 452.5)" in delivered
+    assert "cost speed 101.2, limit 82.7: violated   (undiscounted 506.2)" in delivered
+    assert "over" in summary(discounted_cost_mean={"speed": 82.8})
+    assert "focops resume runs/here" in said
+
+
+def test_a_training_mean_within_its_limit_is_never_called_satisfied() -> None:
+    assert "satisfied" not in summary(policy=policy())
+    assert "satisfied" not in summary(policy=None, not_evaluated="--final-episodes is 0")
+    assert "policy         not evaluated: --final-episodes is 0" in summary(not_evaluated="--final-episodes is 0")
+
+
+def test_a_line_and_the_shares_of_many_runs_are_of_the_delivered_policies() -> None:
+    assert policy_line({"policy": policy("undecided")}) == (
+        "policy return 13.5, speed 90.5, limit 82.7: undecided; mean action return 13.5, speed 101.2, limit 82.7:"
+        " violated (50 episodes each)"
+    )
+    runs = [{"policy": policy(each)} for each in ("satisfied", "satisfied", "violated", "undecided")]
+    assert shares([*runs, {"policy": None}]) == (
+        "delivered policies: 50% satisfied (2), 25% undecided (1), 25% violated (1);"
+        " their mean actions: 0% satisfied (0), 0% undecided (0), 100% violated (4); 1 not evaluated"
+    )
+    assert shares([{"policy": None}]) == ""
+
+
+def test_displays_say_that_the_policy_is_being_evaluated() -> None:
+    stream = io.StringIO()
+    for display in (PlainDisplay(stream), QuietDisplay(stream)):
+        display.note("evaluating the policy")
+        display.stop()
+    assert stream.getvalue() == "evaluating the policy\n"
+    console = Console(file=io.StringIO(), width=80, force_terminal=True, color_system=None)
+    live = LiveDisplay(console)
+    live.start(CONFIG, None)
+    live.note("evaluating the policy")
+    console.print(live._render())
+    assert "evaluating the policy" in console.file.getvalue()
+    live.stop()
 
 
 def test_a_summary_without_an_episode_says_so() -> None:

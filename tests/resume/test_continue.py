@@ -79,10 +79,10 @@ def test_a_run_from_another_needs_it_no_more_once_begun(tmp_path: Path, finished
 
 
 def test_from_is_a_flag_and_an_option_of_train(tmp_path: Path, finished: Path) -> None:
-    small = dict(batch_size=64, num_envs=4, minibatch_size=32, hidden=(8,), steps=64)
+    small = dict(batch_size=64, num_envs=4, minibatch_size=32, hidden=(8,), steps=64, final_episodes=0)
     run = focops.train(OURS, init_from=finished, out=tmp_path / "python", **small)
     words = f"train {OURS} --from {finished} --steps 64 --batch-size 64 --num-envs 4 --algo.minibatch-size 32"
-    assert cli.main(f"{words} --algo.hidden 8 --out {tmp_path / 'flag'} --quiet".split()) == 0
+    assert cli.main(f"{words} --algo.hidden 8 --final-episodes 0 --out {tmp_path / 'flag'} --quiet".split()) == 0
     assert results(tmp_path / "flag") == results(run.path)
 
 

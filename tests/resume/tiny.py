@@ -23,6 +23,7 @@ SMALL = {"hidden": (8,), "epochs": 2, "minibatch_size": 32, "cg_iterations": 2, 
 OPTIONS: dict[str, Any] = {
     "hidden": (8,), "epochs": 2, "minibatch_size": 32,
     "batch_size": 64, "num_envs": 4, "checkpoint_every": 2, "seed": 3, "steps": 64 * 6,
+    "final_episodes": 0,
 }  # fmt: skip
 """`tiny` for `focops.train`."""
 TIME_FIELDS = {"samples_per_second", "elapsed_s"}
@@ -42,6 +43,7 @@ def tiny(
     small = {name: value for name, value in SMALL.items() if hasattr(config.algo, name)} | (algo or {})
     own: dict[str, Any] = {"cost_limit": None if task.endswith(("Circle-v0", "Speed-v0")) else (1.0,)}
     own |= {"batch_size": 64, "num_envs": 4, "checkpoint_every": 2, "seed": 3, "steps": 64 * iterations}
+    own |= {"final_episodes": 0}
     return dataclasses.replace(config, algo=dataclasses.replace(config.algo, **small), out=out, **own | options)
 
 
@@ -50,6 +52,7 @@ def flags(config: TrainConfig) -> list[str]:
     return (
         f"{config.task} --steps {config.steps} --batch-size 64 --num-envs 4 --seed {config.seed} --out {config.out}"
         f" --checkpoint-every {config.checkpoint_every} --algo.hidden 8 --algo.epochs 2 --algo.minibatch-size 32"
+        f" --final-episodes {config.final_episodes}"
     ).split()
 
 

@@ -95,6 +95,23 @@ def test_a_strangers_description_is_refused_or_works(tmp_path: Path, saved: Path
     assert policy.predict(np.zeros(3)).shape == (2,)
 
 
+@given(
+    st.sampled_from(["episodes", "discounted_cost", "cost_limit", "verdict"]),
+    values | st.dictionaries(st.text(), values),
+)
+@NO_FIXTURES
+def test_a_strangers_evaluation_is_refused_or_works(tmp_path: Path, good: Path, name: str, value) -> None:
+    arrays, meta = checkpoint.load(good)
+    found = {"episodes": 50, "discounted_cost": {"a": 2}, "cost_limit": {"a": 1.0}, "verdict": {"a": "violated"}}
+    meta["evaluation"] = {"sampled": found, "mean_action": found | {name: value}}
+    try:
+        policy = load(put(tmp_path, checkpoint.serialize(arrays, meta)))
+    except UsageError:
+        return
+    with pytest.warns(focops.MeanActionWarning, match="a 2, limit 1: violated"):
+        policy.predict(np.zeros(3), deterministic=True)
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [

@@ -141,6 +141,7 @@ def evaluate(words: list[str]) -> int:
     from focops import evaluation
     from focops.cli import evaluation_table
     from focops.runs.directory import RunDirectory
+    from focops.runs.policy_file import load, mean_action_outside
 
     how: dict[str, Any] = {"episodes": options.episodes, "seeds": grid.seeds(options.seeds)}
     if options.protocol is not None:
@@ -148,17 +149,21 @@ def evaluate(words: list[str]) -> int:
     how |= {name: getattr(options, name) for name in ("deterministic", "confidence", "threads", "backend")}
     first, *others = options.runs
     file = options.json or (None if others else first / "evaluation.json")
+    known = ""
     if others or not RunDirectory(first).config_file.is_file():
         results = evaluation.evaluate_all(options.runs, **how)
         save, table = lambda to: evaluation.save_all(results, to), evaluation_table.many(results)
     else:
         result = evaluation.evaluate(first, **how)
         save, table = result.save, evaluation_table.one(result)
+        known = "" if options.deterministic else mean_action_outside(load(first).evaluation)
     try:  # one may succeed where the other cannot be written
         if file is not None:
             save(file)
     finally:
         Console(highlight=False, width=None if sys.stdout.isatty() else 120).print(table)
+    if known:
+        say("note:", f"{known}. --deterministic evaluates it")
     print(f"\nwritten to {file}" if file else "\nnot written to a file; --json FILE does that")
     return 0
 
@@ -221,7 +226,8 @@ def _finish(summary: dict[str, Any], stopped: list[int], quiet: bool) -> int:
     """Print the result and the commands that can follow."""
     from rich.console import Console
 
-    from focops.display.progress import summary_text
+    from focops.display.summary import NO_EPISODES, policy_line, summary_text
+    from focops.runs.directory import PENDING
 
     interrupted = bool(stopped) and not summary["finished"]
     if interrupted:
@@ -229,10 +235,15 @@ def _finish(summary: dict[str, Any], stopped: list[int], quiet: bool) -> int:
         where = f"at {summary['steps']} samples, with a checkpoint of {saved_steps}"
         say("stopped", f"{where}. Go on with:  focops resume {summary['out']}")
         return 128 + stopped[0]
+    if quiet and summary.get("not_evaluated", NO_EPISODES) != NO_EPISODES:
+        print(policy_line(summary))
     if not quiet:
         judged = f"focops evaluate {summary['out']}"
         another = f"focops train {summary['task']} --seed {summary['seed'] + 1}"
         Console(highlight=False).print(summary_text(summary, [judged, _longer(summary), another]), soft_wrap=True)
+    if stopped and summary.get("not_evaluated") == PENDING:
+        say("stopped", f"before the policy was evaluated. Make up for it with:  focops resume {summary['out']}")
+        return 128 + stopped[0]
     return 0
 
 

@@ -76,7 +76,7 @@ class ResumeOptions:
     steps: Annotated[Count | None, tyro.conf.arg(metavar="N")] = None
     """Total samples to train for (250k, 1M, 1e6); the run's own total if not given."""
     quiet: tyro.conf.FlagCreatePairsOff[bool] = False
-    """Print one line at the end."""
+    """Print only the result, at the end."""
     wandb: tyro.conf.FlagCreatePairsOff[bool] = False
     """Log to Weights & Biases as well."""
     jobs: int = 0
@@ -139,7 +139,7 @@ class _TrainArguments(TrainConfig):
     jobs: int = 0
     """Runs of a grid at once on the CPU; 0: one per core."""
     quiet: tyro.conf.FlagCreatePairsOff[bool] = False
-    """Print one line at the end."""
+    """Print only the result, at the end."""
     wandb: tyro.conf.FlagCreatePairsOff[bool] = False
     """Log to Weights & Biases as well."""
 

@@ -12,6 +12,7 @@ from focops.cli.signals import conclude, stop_on_signals, while_heard
 from focops.config import TrainConfig
 from focops.display.many_runs import choose_display, plural
 from focops.display.progress import ManyDisplay
+from focops.display.summary import shares
 from focops.errors import RunError
 from focops.runs import checkpoint
 from focops.runs.directory import RunDirectory
@@ -39,12 +40,12 @@ def resume(base: Path, runs: Mapping[Path, Sequence[str]], options: ResumeOption
         directory = RunDirectory(path)
         if not directory.config_file.is_file():
             fresh.append(dataclasses.replace(arguments.parse(list(words)[1:]).config, out=path))
-        elif not directory.is_finished(options.steps):
+        elif not directory.is_complete(options.steps):
             begun.append(path)
+    # those that are finished, and only not evaluated, apart from those that still have to be trained
+    alike_in = lambda run: (run.is_finished(options.steps), sharing_key(run.config))
     groups = [
-        alike
-        for group in _grouped(begun, lambda path: sharing_key(RunDirectory(path).config))
-        for alike in _in_step(group)
+        alike for group in _grouped(begun, lambda path: alike_in(RunDirectory(path))) for alike in _in_step(group)
     ]
     jobs: list[tuple[int, Train]] = [(len(group), _resumes(group, options)) for group in groups]
     jobs += [(len(group), _trains(group, options.sinks)) for group in _grouped(fresh, sharing_key)]
@@ -63,6 +64,7 @@ def _resumes(paths: Sequence[Path], options: ResumeOptions) -> Train:
 
 def _run(base: Path, jobs: Sequence[tuple[int, Train]], quiet: bool) -> int:
     failed: list[RunError] = []
+    summaries: list[dict[str, Any]] = []
     total = sum(number for number, _ in jobs)
     print(f"{plural(total, 'run')} in {plural(len(jobs), 'program')} → {base}", flush=True)
     with held_in_place(base) as require_in_place, stop_on_signals() as stopped:
@@ -75,6 +77,9 @@ def _run(base: Path, jobs: Sequence[tuple[int, Train]], quiet: bool) -> int:
                 display = while_heard(choose_display(i + 1, len(jobs), quiet), stopped)
                 outcomes = job(display, lambda: bool(stopped))
                 failed += [outcome for outcome in outcomes if isinstance(outcome, RunError)]
+                summaries += [outcome.summary for outcome in outcomes if isinstance(outcome, api.Run)]
+    if shares(summaries):
+        print(shares(summaries), flush=True)
     return conclude(base, list(map(str, failed)), total, stopped)
 
 

@@ -12,10 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from focops.display.progress import number
+from focops.display.summary import VERDICTS
 from focops.evaluation import BOUNDS, ConstraintResult, Estimate, Evaluation, host
-
-STYLES = {"satisfied": "bold green", "undecided": "bold yellow", "violated": "bold red"}
-"""The verdicts, from the best to the worst."""
 
 
 def one(result: Evaluation) -> RenderableType:
@@ -28,7 +26,7 @@ def one(result: Evaluation) -> RenderableType:
     for name, c in result.constraints.items():
         _row(means, f"{name}: discounted cost J_C", c.discounted_cost)
         _row(means, f"{name}: undiscounted cost", c.undiscounted_cost)
-        verdict = Text(c.verdict, style=STYLES[c.verdict])
+        verdict = Text(c.verdict, style=VERDICTS[c.verdict])
         if c.verdict == "undecided":
             verdict.append(f" at {percent}: {_way_out(c)}", style="default")
         verdicts.add_row(name, number(c.upper_bound), number(c.limit), f"{100 * c.share_above_limit:.3g}%", verdict)
@@ -57,7 +55,7 @@ def _of_task(results: Sequence[Evaluation]) -> list[RenderableType]:
         cells = [name, _mean(result.reward, result.episodes)]
         for constraint, c in result.constraints.items():
             cells += [constraint, _mean(c.discounted_cost, result.episodes), number(c.limit)]
-            table.add_row(*cells, Text(c.verdict, style=STYLES[c.verdict]))
+            table.add_row(*cells, Text(c.verdict, style=VERDICTS[c.verdict]))
             cells = ["", ""]
     return [Text(head, style="bold"), table, Text(_shares(results), "bold"), *_troubles(results)]
 
@@ -65,7 +63,7 @@ def _of_task(results: Sequence[Evaluation]) -> list[RenderableType]:
 def _shares(results: Sequence[Evaluation]) -> str:
     """The share of runs of each verdict; the mean of their rewards, with its standard error over runs."""
     n, verdicts = len(results), Counter(map(_verdict, results))
-    shares = ", ".join(f"{100 * verdicts[name] / n:.3g}% {name} ({verdicts[name]})" for name in STYLES)
+    shares = ", ".join(f"{100 * verdicts[name] / n:.3g}% {name} ({verdicts[name]})" for name in VERDICTS)
     rewards = np.array([result.reward.mean for result in results])
     mean, error = float(rewards.mean()), float(rewards.std(ddof=1) / n**0.5) if n > 1 else math.nan
     return f"{n} run(s): {shares}; mean reward {_with_error(mean, error)} over runs"
@@ -73,7 +71,7 @@ def _shares(results: Sequence[Evaluation]) -> str:
 
 def _verdict(result: Evaluation) -> str:
     """The worst of all constraints."""
-    return max((c.verdict for c in result.constraints.values()), key=list(STYLES).index)
+    return max((c.verdict for c in result.constraints.values()), key=list(VERDICTS).index)
 
 
 def _names(runs: Sequence[str]) -> list[str]:

@@ -46,6 +46,12 @@ class Job:
         return read_last(self.directory / "metrics.jsonl")
 
     @property
+    def summary(self) -> dict[str, Any] | None:
+        """The summary of a run that has ended."""
+        with contextlib.suppress(UsageError):
+            return RunDirectory(self.directory).summary
+
+    @property
     def output(self) -> Path:
         """The file that its output goes to."""
         return self.directory / "output.txt"
@@ -98,7 +104,7 @@ def resume(options: ResumeOptions) -> int:
         run = RunDirectory(job.directory)
         if run.config_file.is_file():
             threads = max(threads, run.config.threads)
-            job.state = "done" if run.is_finished(options.steps) else "waiting"
+            job.state = "done" if run.is_complete(options.steps) else "waiting"
             job.words = ["resume", str(job.directory), "--quiet"]
         job.words = [*job.words, *extra]
     return run_all(base, jobs, options.jobs, threads, options.quiet)

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from focops.display.progress import Pace, against, constraint_names, count, line, number
+from focops.display.summary import policy_line, shares, verdicts
 
 STYLES = {"running": "cyan", "done": "green", "failed": "bold red", "stopped": "yellow", "waiting": "dim"}
 _BAR_WIDTH = 12
@@ -35,13 +36,18 @@ class GridLines:
 
     def __exit__(self, *_: object) -> None:
         print(heading(self.jobs).plain, flush=True)
+        found = _shares(self.jobs)
+        if found:
+            print(found, flush=True)
 
     def update(self) -> None: ...
 
     def ended(self, job: Any) -> None:
         record = job.record
         said = line(record, Pace(record.get("samples_per_second"))) if record else job.error
-        print(f"{job.state:<8} {job.name}  {said}", flush=True)
+        summary = job.summary or {}
+        policy = f"  {policy_line(summary)}" if summary.get("policy") else ""
+        print(f"{job.state:<8} {job.name}  {said}{policy}", flush=True)
 
 
 class GridTable(GridLines):
@@ -56,7 +62,7 @@ class GridTable(GridLines):
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._show(self.jobs)
+        self._show(self.jobs, _shares(self.jobs))
         self._live.stop()
 
     def update(self) -> None:
@@ -64,9 +70,13 @@ class GridTable(GridLines):
 
     def ended(self, job: Any) -> None: ...
 
-    def _show(self, jobs: list[Any]) -> None:
+    def _show(self, jobs: list[Any], foot: str = "") -> None:
         title = Text.assemble(heading(self.jobs), (f" → {self.base}", "dim"), overflow="ellipsis", no_wrap=True)
-        self._live.update(Group(title, table(jobs)), refresh=True)
+        self._live.update(Group(title, table(jobs), *[Text(foot)] * bool(foot)), refresh=True)
+
+
+def _shares(jobs: list[Any]) -> str:
+    return shares([summary for summary in (job.summary for job in jobs if job.state == "done") if summary])
 
 
 def heading(jobs: list[Any]) -> Text:
@@ -78,10 +88,12 @@ def heading(jobs: list[Any]) -> Text:
 
 
 def table(jobs: list[Any]) -> RenderableType:
-    """A row per run: how far it is, its rate, return and costs against their limits."""
+    """A row per run: how far it is, its rate, return and costs against their limits in training; of runs that have
+    ended, the verdicts on the policy and on its mean action."""
     rows = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
     rows.add_column("run", no_wrap=True, overflow="ellipsis", ratio=1)
-    for title in ("", "samples", "rate", "return", "cost / limit"):
+    any_ended = any(job.state == "done" for job in jobs)
+    for title in ("", "samples", "rate", "return", "cost / limit", *["policy / mean action"] * any_ended):
         rows.add_column(title, no_wrap=True, justify="left" if not title else "right")
     for job in jobs:
         name = Text(job.name, style=STYLES[job.state])
@@ -90,11 +102,12 @@ def table(jobs: list[Any]) -> RenderableType:
             rows.add_row(name, Text("starting" if job.state == "running" else job.state, style="dim"))
             continue
         bar = ProgressBar(total=record["steps"], completed=record["samples"], width=_BAR_WIDTH)
-        rate = f"{count(record.get('samples_per_second'))}/s"
+        trained = job.state == "running" and record["samples"] >= record["steps"]
+        rate = "evaluating" if trained else f"{count(record.get('samples_per_second'))}/s"
         cells = [cost_against_limit(record, constraint) for constraint in constraint_names(record)]
-        rows.add_row(
-            name, bar, count(record["samples"]), rate, number(record.get("return_mean")), Text("  ").join(cells)
-        )
+        numbers = count(record["samples"]), rate, number(record.get("return_mean"))
+        found = [verdicts(job.summary if job.state == "done" else None)] * any_ended
+        rows.add_row(name, bar, *numbers, Text("  ").join(cells), *found)
     return rows
 
 

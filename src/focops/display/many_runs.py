@@ -50,6 +50,12 @@ class ManyRunsLines:
         if self._records and time.monotonic() - self._printed >= self._every:
             self._print()
 
+    def note(self, message: str) -> None:
+        if self._records:
+            self._print()
+        if self._every < np.inf:  # not if quiet
+            print(message, file=self._stream, flush=True)
+
     def stop(self) -> None:
         if self._records:
             self._print()
@@ -67,9 +73,14 @@ class ManyRunsTable(ManyRunsLines):
 
     def __init__(self, which: str, console: Console) -> None:
         super().__init__(which, console.file, np.inf)  # type: ignore[arg-type]
+        self._note = ""
         self._live = Live(console=console, refresh_per_second=4, get_renderable=self._render)
 
+    def note(self, message: str) -> None:
+        self._note = message
+
     def stop(self) -> None:
+        self._note = ""
         self._live.stop()
 
     def _open(self) -> None:
@@ -80,13 +91,13 @@ class ManyRunsTable(ManyRunsLines):
     def _render(self) -> RenderableType:
         head = Text(self._title, style="bold", no_wrap=True, overflow="ellipsis")
         if not self._records:
-            return Group(
-                head, Text(f" compiling and collecting the first batch  {clock(time.monotonic() - self._began)}")
-            )
+            doing = self._note or "compiling and collecting the first batch"
+            return Group(head, Text(f" {doing}  {clock(time.monotonic() - self._began)}"))
         records = list(self._records.values())
         bar = Table.grid(expand=True)  # a bar alone does not end its line
         bar.add_row(ProgressBar(total=records[0]["steps"], completed=records[0]["samples"]))
-        return Group(head, bar, _overview(records, self._pace), rows(self._records))
+        notes = [Text(self._note)] if self._note else []
+        return Group(head, bar, _overview(records, self._pace), rows(self._records), *notes)
 
 
 def title(which: str, configs: Sequence[Any]) -> str:

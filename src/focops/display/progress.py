@@ -24,6 +24,10 @@ class Display(Protocol):
 
     def update(self, record: Record) -> None: ...
 
+    def note(self, message: str) -> None:
+        """Show what is under way after the last iteration."""
+        ...
+
     def stop(self, message: str = "") -> None: ...
 
 
@@ -33,6 +37,10 @@ class ManyDisplay(Protocol):
     def start(self, configs: Sequence[Any], spec: Any) -> None: ...
 
     def update(self, records: Sequence[Record | None]) -> None: ...
+
+    def note(self, message: str) -> None:
+        """Show what is under way after the last iteration."""
+        ...
 
     def stop(self) -> None: ...
 
@@ -50,6 +58,11 @@ class OneRun:
         for record in records:
             if record is not None:
                 self._display.update(record)
+
+    def note(self, message: str) -> None:
+        note = getattr(self._display, "note", None)  # one of the user's own may not have it
+        if note is not None:
+            note(message)
 
     def stop(self) -> None:
         self._display.stop()
@@ -76,6 +89,8 @@ class QuietDisplay:
         self._pace.update(record)
         self._last = record
 
+    def note(self, message: str) -> None: ...
+
     def stop(self, message: str = "") -> None:
         if self._last is not None:
             print(line(self._last, self._pace), file=self._stream)
@@ -101,6 +116,11 @@ class PlainDisplay:
         if self._printed is None or time.monotonic() - self._printed >= self._every:
             self._print()
 
+    def note(self, message: str) -> None:
+        if self._pending is not None:
+            self._print()
+        print(message, file=self._stream, flush=True)
+
     def stop(self, message: str = "") -> None:
         if self._pending is not None:
             self._print()
@@ -121,6 +141,7 @@ class LiveDisplay:
         self._title = ""
         self._began = time.monotonic()
         self._record: Record | None = None
+        self._note: Spinner | None = None
         self._pace = Pace()
         self._compiling = Spinner("dots", " compiling and collecting the first batch")
         self._live = Live(console=console, refresh_per_second=4, get_renderable=self._render)
@@ -133,17 +154,22 @@ class LiveDisplay:
         self._pace.update(record)
         self._record = record
 
+    def note(self, message: str) -> None:
+        self._note = Spinner("dots", f" {message}")
+
     def stop(self, message: str = "") -> None:
+        self._note = None
         self._live.stop()
         if message:
             self._console.print(message)
 
     def _render(self) -> RenderableType:
         head = Text(self._title, style="bold", no_wrap=True, overflow="ellipsis")
+        notes = [] if self._note is None else [self._note]
         if self._record is None:
-            return Group(head, self._compiling)
+            return Group(head, *(notes or [self._compiling]))
         elapsed = time.monotonic() - self._began
-        return Group(head, _bar(self._record, self._pace, elapsed), _reward(self._record), costs(self._record))
+        return Group(head, _bar(self._record, self._pace, elapsed), _reward(self._record), costs(self._record), *notes)
 
 
 class Pace:
@@ -277,20 +303,3 @@ def clock(seconds: float | None) -> str:
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
-
-
-def summary_text(summary: dict[str, Any], commands: Sequence[str] = ()) -> Text:
-    """A run's summary: return, each cost against its limit, rate, where the files are and what to do next."""
-    rows: list[tuple[str, Sequence[Any]]] = [("return", [number(summary["return_mean"])])]
-    for name, limit in summary["cost_limit"].items():
-        cost, plain = summary["discounted_cost_mean"][name], summary["undiscounted_cost_mean"][name]
-        shown = against(cost, limit)
-        verdict = "no episode has ended yet" if cost is None else "satisfied" if cost <= limit else "violated"
-        parts = ["discounted ", shown, f", limit {number(limit)}: ", (verdict, shown.style)]
-        rows.append((f"cost {name}", [*parts, f"   (undiscounted {number(plain)})"]))
-    rows += [("files", [summary["out"]]), *(("" if i else "next", [command]) for i, command in enumerate(commands))]
-    width = max(len(label) for label, _ in rows)
-    head = f"{summary['task']} · {summary['algo']} · seed {summary['seed']}"
-    pace = f"{summary['steps']:,} samples in {clock(summary['wall_s'])}, {count(summary['steps_per_second'])}/s"
-    lines = [Text.assemble((f"  {label:<{width}}  ", "dim"), *parts) for label, parts in rows]
-    return Text("\n").join([Text.assemble((head, "bold"), f"   {pace}"), *lines])

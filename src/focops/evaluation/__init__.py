@@ -8,6 +8,7 @@ Observations are normalised by the statistics at the end of training, which do n
 |---|---|
 | evaluate_runs.py | `evaluate` for one run, `evaluate_all` for many |
 | protocol.py | which episodes, of which seeds |
+| final.py | the evaluation at the end of a run, of the policy that it delivers |
 | host.py | episodes on the CPU, one policy at a time |
 | device.py | episodes of many policies as one program on an accelerator |
 | judge.py | from episodes to intervals and verdicts |

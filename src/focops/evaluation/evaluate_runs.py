@@ -1,7 +1,7 @@
 """Evaluating runs: `evaluate` for one, `evaluate_all` for many."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +24,7 @@ from focops.training.host import configure_jax
 log = logging.getLogger(__name__)
 
 
-class _Trained(NamedTuple):
+class Trained(NamedTuple):
     """A run that has a policy."""
 
     path: Path | str
@@ -81,21 +81,15 @@ def _evaluate(
     configure_jax()
     runs = _trained(paths, network)
     if backend == "cpu":
-        return [_on_host(run, protocol, threads) for run in runs]
+        return [on_host(run, [protocol], threads)[0] for run in runs]
     for run in runs:
         require_mjx(run.config.task)
     if jax.default_backend() == "cpu":
         log.warning("--backend mjx: JAX sees no accelerator here: slow; --backend cpu is made for this")
-    groups: dict[Any, list[int]] = {}
-    for i, run in enumerate(runs):
-        groups.setdefault(_sharing_key(run), []).append(i)
-    found: dict[int, Evaluation] = {}
-    for group in groups.values():
-        found |= zip(group, _on_device([runs[i] for i in group], protocol), strict=True)
-    return [found[i] for i in range(len(runs))]
+    return [result for (result,) in on_device(runs, [protocol])]
 
 
-def _trained(paths: Sequence[Path | str], network: Network | None) -> list[_Trained]:
+def _trained(paths: Sequence[Path | str], network: Network | None) -> list[Trained]:
     """The runs' configs and policies; every run must have one."""
     if not paths:
         raise UsageError("no run is given; give the directory of a run or of a grid, or several")
@@ -108,43 +102,68 @@ def _trained(paths: Sequence[Path | str], network: Network | None) -> list[_Trai
             " it is written with the first checkpoint: let training go on (`focops resume`), or name only the others"
         )
     configs = [directory.config_with(network) for directory in directories]
-    return [_Trained(path, config, load(path, network)) for path, config in zip(paths, configs, strict=True)]
+    return [Trained(path, config, load(path, network)) for path, config in zip(paths, configs, strict=True)]
 
 
-def _on_host(run: _Trained, protocol: Protocol, threads: int) -> Evaluation:
-    config, each = run.config, protocol.episodes // len(protocol.seeds)
+def on_host(
+    run: Trained,
+    protocols: Sequence[Protocol],
+    threads: int,
+    before_step: Callable[[int], None] = lambda number: None,
+) -> list[Evaluation]:
+    """An evaluation by each protocol, all of as many episodes; `before_step` is that of `host.run_episodes`."""
+    config, first = run.config, protocols[0]
+    each = first.episodes // len(first.seeds)
     at_once = host.AT_ONCE if envs.find(config.task) else config.num_envs
     env = envs.make(
         config.task, min(each, at_once), limits=config.cost_limit, discounts=config.cost_discount,
         threads=threads, stagger=False, timeout=config.env_timeout,
     )  # fmt: skip
+    found = []
     try:
-        ran = [host.run_episodes(run.policy, env, seed, each, protocol.deterministic) for seed in protocol.seeds]
+        for protocol in protocols:
+            acting = protocol.deterministic
+            ran = [host.run_episodes(run.policy, env, seed, each, acting, before_step) for seed in protocol.seeds]
+            rows = np.concatenate([rows for rows, _, _ in ran])
+            cut, diverged = (sum(counts) for counts in list(zip(*ran, strict=True))[1:])
+            found.append(_judged(run, protocol, "cpu", env.spec.constraints, rows, cut, diverged))
     finally:
         env.close()
-    rows = np.concatenate([rows for rows, _, _ in ran])
-    cut, diverged = (sum(counts) for counts in list(zip(*ran, strict=True))[1:])
-    return _judged(run, protocol, "cpu", env.spec.constraints, rows, cut, diverged)
+    return found
 
 
-def _on_device(runs: Sequence[_Trained], protocol: Protocol) -> list[Evaluation]:
+def on_device(runs: Sequence[Trained], protocols: Sequence[Protocol]) -> list[list[Evaluation]]:
+    """Of each run, an evaluation by each protocol, which may differ only in how they act; all that can share a program
+    as one."""
+    groups: dict[Any, list[int]] = {}
+    for i, run in enumerate(runs):
+        groups.setdefault(_sharing_key(run), []).append(i)
+    found: dict[int, list[Evaluation]] = {}
+    for group in groups.values():
+        results = _as_one_program([(runs[i], protocol) for i in group for protocol in protocols])
+        n = len(protocols)
+        found |= {i: results[k * n : (k + 1) * n] for k, i in enumerate(group)}
+    return [found[i] for i in range(len(runs))]
+
+
+def _as_one_program(asked: Sequence[tuple[Trained, Protocol]]) -> list[Evaluation]:
     """Runs that `_sharing_key` says can share a program."""
     from focops.evaluation.device import run_episodes
 
-    config, network = runs[0].config, runs[0].policy.network
-    constraints = [_constraints(run.config) for run in runs]
+    (first, protocol), policies = asked[0], [run.policy for run, _ in asked]
+    constraints = [_constraints(run.config) for run, _ in asked]
     params, stats = jax.tree.map(
-        lambda *x: np.stack(x), *[jax.device_get((run.policy.params, run.policy.stats)) for run in runs]
+        lambda *x: np.stack(x), *[jax.device_get((policy.params, policy.stats)) for policy in policies]
     )
     ran = run_episodes(
-        config.task, constraints[0], network, params, stats, protocol.seeds, protocol.episodes,
-        protocol.deterministic, self_contacts=config.self_contacts,
+        first.config.task, constraints[0], first.policy.network, params, stats, protocol.seeds, protocol.episodes,
+        [each.deterministic for _, each in asked], self_contacts=first.config.self_contacts,
     )  # fmt: skip
-    each = zip(runs, constraints, ran.rows, ran.diverged.sum(1), strict=True)
-    return [_judged(run, protocol, "mjx", own, rows, 0, int(diverged)) for run, own, rows, diverged in each]
+    each = zip(asked, constraints, ran.rows, ran.diverged.sum(1), strict=True)
+    return [_judged(run, by, "mjx", own, rows, 0, int(diverged)) for (run, by), own, rows, diverged in each]
 
 
-def _sharing_key(run: _Trained) -> Any:
+def _sharing_key(run: Trained) -> Any:
     """What is constant in a program of many policies, and the discounts, which they share; limits may differ."""
     leaves, structure = jax.tree.flatten((run.policy.params, run.policy.stats))
     discounts = tuple(c.discount for c in _constraints(run.config))
@@ -159,7 +178,7 @@ def _constraints(config: TrainConfig) -> tuple[Constraint, ...]:
 
 
 def _judged(
-    run: _Trained,
+    run: Trained,
     protocol: Protocol,
     backend: Backend,
     constraints: Sequence[Constraint],

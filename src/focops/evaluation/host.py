@@ -1,5 +1,7 @@
 """Episodes on the CPU: one run's policy in its own environments, side by side."""
 
+from collections.abc import Callable
+
 import jax
 import numpy as np
 
@@ -14,9 +16,15 @@ MAX_STEPS = 10_000
 
 
 def run_episodes(
-    policy: Policy, env: VectorEnv, seed: int, episodes: int, deterministic: bool
+    policy: Policy,
+    env: VectorEnv,
+    seed: int,
+    episodes: int,
+    deterministic: bool,
+    before_step: Callable[[int], None] = lambda number: None,
 ) -> tuple[np.ndarray, int, int]:
-    """(length, reward, m discounted costs, m undiscounted costs) of each episode; how many were cut, and diverged."""
+    """(length, reward, m discounted costs, m undiscounted costs) of each episode; how many were cut, and diverged.
+    `before_step` is told how many environments are about to be stepped, and may raise."""
     key, rounds, cut = jax.random.key(seed), [], 0
     discounts = np.array([c.discount for c in env.spec.constraints])
     env.reset(UNSEEN + seed)
@@ -27,6 +35,7 @@ def run_episodes(
         running = np.ones(env.num_envs, bool)
         key, round_key = jax.random.split(key)
         for t in range(MAX_STEPS):
+            before_step(env.num_envs)
             step = env.step(policy.act(jax.random.fold_in(round_key, t), env.obs, deterministic))
             paid = [np.ones((env.num_envs, 1)), step.reward[:, None], discounts**t * step.cost, step.cost]
             total += np.where(running[:, None], np.concatenate(paid, 1), 0.0)

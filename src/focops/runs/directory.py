@@ -19,6 +19,8 @@ from focops.runs.versions import changed_versions, current_versions
 
 _ELSEWHERE = "choose another --out"
 _MEND = "check its permissions and the space on its disk, then try again"
+PENDING = "the evaluation was not completed; `focops resume RUN` makes up for it"
+"""Why a policy is not evaluated, in the summary of a finished run whose evaluation is still to come."""
 
 
 class RunDirectory:
@@ -168,6 +170,11 @@ class RunDirectory:
         with _explained(self.summary_file, "write", _MEND):
             write_json(self.summary_file, summary)
 
+    def remove_summary(self) -> None:
+        """Of a run that goes on: what it says is no longer so."""
+        with _explained(self.summary_file, "remove", _MEND):
+            self.summary_file.unlink(missing_ok=True)
+
     @property
     def summary(self) -> dict[str, Any] | None:
         """The summary of a run that has ended, else None."""
@@ -178,6 +185,10 @@ class RunDirectory:
         summary = self.summary or {}
         done = summary.get("steps")
         return summary.get("finished") is True and isinstance(done, int) and done >= (steps or 0)
+
+    def is_complete(self, steps: int | None = None) -> bool:
+        """Whether there is nothing to resume: the run has finished, and its policy need not be evaluated any more."""
+        return self.is_finished(steps) and (self.summary or {}).get("not_evaluated") != PENDING
 
     def require_in_place(self) -> None:
         """Refuse to continue if the locked directory has been removed or renamed."""

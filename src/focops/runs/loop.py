@@ -16,6 +16,12 @@ WRITERS = 16
 """Threads that write runs' files."""
 
 
+Deliver = Callable[
+    [Sequence[Recorder], list[Run | RunError], ManyDisplay | None, Callable[[], bool]], list[Run | RunError]
+]
+"""Evaluates the policies of runs that have ended: from their outcomes, to outcomes that say what was found."""
+
+
 class Trainer(Protocol):
     """Runs in memory: one on the host (`training.host`), or many on an accelerator (`training.device`)."""
 
@@ -59,14 +65,24 @@ class Loop:
         self._config = recorders[0].config
         self._reported = time.perf_counter()
 
-    def run(self, display: ManyDisplay | None, should_stop: Callable[[], bool]) -> list[Run | RunError]:
-        with before_giving_up(self._give_up):
-            return self._run(display, should_stop)
-
-    def _run(self, display: ManyDisplay | None, should_stop: Callable[[], bool]) -> list[Run | RunError]:
-        trainer, config, recorders = self.trainer, self._config, self.recorders
+    def run(
+        self, display: ManyDisplay | None, should_stop: Callable[[], bool], deliver: Deliver | None = None
+    ) -> list[Run | RunError]:
+        """Iterate the runs to their end; `deliver` then evaluates the policies of those that are finished."""
+        recorders = self.recorders
         if display:
             display.start([each.config for each in recorders], recorders[0].spec)
+        try:
+            with before_giving_up(self._give_up):
+                states = self._train(display, should_stop)
+            outcomes = [each.outcome(state) for each, state in zip(recorders, states, strict=True)]
+            return outcomes if deliver is None else deliver(recorders, outcomes, display, should_stop)
+        finally:
+            if display:
+                display.stop()
+
+    def _train(self, display: ManyDisplay | None, should_stop: Callable[[], bool]) -> Sequence[RunState]:
+        trainer, config, recorders = self.trainer, self._config, self.recorders
         try:
             for outcomes in trainer.iterations(lambda: self._stopping or should_stop()):
                 self._report(outcomes)
@@ -77,14 +93,11 @@ class Loop:
                         trainer.cut_episodes()
                     self.save()
             self._save_unscheduled()
-            states = trainer.states()
+            return trainer.states()
         finally:
             for each in recorders:
                 each.observers.close()
             trainer.close()
-            if display:
-                display.stop()
-        return [each.outcome(state) for each, state in zip(recorders, states, strict=True)]
 
     @property
     def _unfailed(self) -> list[Recorder]:

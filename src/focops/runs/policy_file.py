@@ -3,6 +3,7 @@
 import math
 import reprlib
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from focops.core import normalize
 from focops.core import policy as core_policy
 from focops.core.networks import MLP, Network
 from focops.core.spec import Spec
+from focops.display.summary import ACTING, VERDICTS, costs_found, verdict
 from focops.errors import UsageError
 from focops.runs import checkpoint
 from focops.runs.directory import RunDirectory
@@ -25,6 +27,10 @@ FILE = "policy.safetensors"
 _DESCRIBED = ("task", "iteration", "obs_size", "action_size", "discrete", "action_low", "action_high", "hidden")
 
 
+class MeanActionWarning(UserWarning):
+    """Mean actions are asked of a policy whose mean action was evaluated, and not found within its limits."""
+
+
 class Policy:
     """π_θ with its observation normaliser. `predict` takes raw observations."""
 
@@ -34,9 +40,13 @@ class Policy:
         params: core_policy.PolicyParams,
         stats: normalize.RunningStats,
         description: dict[str, Any],
+        evaluation: dict[str, Any] | None = None,
     ):
         self.network, self.params, self.stats = network, params, stats
         self.description = description
+        self.evaluation = evaluation
+        """What the evaluation at the end of training found, as `policy` in summary.json; None if there was none."""
+        self._warned = False
         self._key = jax.random.key(0)
         self._low = np.array(description["action_low"] or -np.inf, np.float32)
         self._high = np.array(description["action_high"] or np.inf, np.float32)
@@ -52,7 +62,11 @@ class Policy:
 
     def predict(self, obs: Any, *, deterministic: bool = False) -> np.ndarray:
         """Actions for one observation [O] or many [N, O]: sampled, or the mean (most likely) action; continuous ones
-        are clipped to the environment's bounds."""
+        are clipped to the environment's bounds. MeanActionWarning, once, if the mean action was evaluated and not
+        found within its limits."""
+        if deterministic and not self._warned:
+            self._warned = True
+            self._warn_of_the_mean_action()
         obs = np.asarray(obs, np.float32)
         size = self.description["obs_size"]
         if obs.ndim not in (1, 2) or obs.shape[-1] != size:
@@ -65,9 +79,30 @@ class Policy:
         """Actions as training gives them to the environment: not clipped."""
         return np.asarray(self._act(key, obs, deterministic))
 
+    def _warn_of_the_mean_action(self) -> None:
+        said = mean_action_outside(self.evaluation)
+        if said:
+            warnings.warn(
+                f"{said}. Use sampled actions, predict(obs), or judge the mean action by more episodes: "
+                " focops evaluate RUN --deterministic",
+                MeanActionWarning,
+                stacklevel=3,
+            )
+
     def seed(self, seed: int) -> None:
         """Make the following sampled actions repeatable."""
         self._key = jax.random.key(seed)
+
+
+def mean_action_outside(evaluation: dict[str, Any] | None) -> str:
+    """What an evaluation says of a mean action that it did not find within its limits; "" if it did, or has none."""
+    if evaluation is None or verdict(evaluation["mean_action"]) == "satisfied":
+        return ""
+    sampled, mean = evaluation["sampled"], evaluation["mean_action"]
+    return (
+        f"the mean action of this policy was not found within its limits in {mean['episodes']} episodes after training:"
+        f" {costs_found(mean)} (sampled actions: {costs_found(sampled)})"
+    )
 
 
 def save_policy(
@@ -79,16 +114,30 @@ def save_policy(
     task: str,
     iteration: int,
     run: Identity | None = None,
+    evaluation: dict[str, Any] | None = None,
 ) -> None:
-    """Write what `load` needs as one file. `hidden` is None for a user's own network; `run` identifies the run."""
-    arrays = {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in _leaves(params, stats)}
+    """Write what `load` needs as one file. `hidden` is None for a user's own network; `run` identifies the run;
+    `evaluation` is what was found of this policy."""
+    arrays = _arrays(params, stats)
     bounds = spec.action_low, spec.action_high
     values = (task, iteration, spec.obs_size, spec.action_size, spec.discrete, *bounds, hidden)
-    data = checkpoint.serialize(arrays, {"policy": dict(zip(_DESCRIBED, values, strict=True)), "run": run})
+    meta = {"policy": dict(zip(_DESCRIBED, values, strict=True)), "run": run}
+    data = checkpoint.serialize(arrays, meta if evaluation is None else meta | {"evaluation": evaluation})
     path = folder / FILE
     with checkpoint.explained(f"could not write the policy {path}"):
         make_own_folder(folder)
         write_atomically(path, data)
+
+
+def evaluation_of(folder: Path, params: core_policy.PolicyParams, stats: normalize.RunningStats) -> Any:
+    """What the policy file in `folder` says was found of this very policy; None if it is of another one, or absent."""
+    file, own = folder / FILE, _arrays(params, stats)
+    try:
+        arrays, meta = checkpoint.deserialize(file.read_bytes(), str(file), "policy")
+        same = arrays.keys() == own.keys() and all(np.array_equal(arrays[name], own[name]) for name in own)
+        return _evaluated(meta, file) if same else None
+    except (OSError, UsageError):
+        return None
 
 
 def load(path: Path | str, network: Network | None = None) -> Policy:
@@ -122,7 +171,7 @@ def load(path: Path | str, network: Network | None = None) -> Policy:
     if arrays:
         raise UsageError(f"{file} does not fit its network, which has no {min(arrays)}")
     params, stats = jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(templates), leaves)
-    return Policy(network, params, stats, described)
+    return Policy(network, params, stats, described, _evaluated(meta, file))
 
 
 def _require_own(directory: RunDirectory, file: Path, found: Any) -> None:
@@ -154,6 +203,33 @@ def _described(meta: Any, file: Path, arrays: checkpoint.Arrays) -> dict[str, An
         if not fits(described[name]):
             raise UsageError(f"{file} is damaged or not a policy: its {name} is {reprlib.repr(described[name])}")
     return described
+
+
+def _evaluated(meta: Any, file: Path) -> dict[str, Any] | None:
+    """The evaluation in a policy file, with the parts that are used checked."""
+    found = meta.get("evaluation")
+    if found is None:
+        return None
+    number = lambda x: isinstance(x, int | float) and not isinstance(x, bool)
+    numbers = lambda x, names: isinstance(x, dict) and x.keys() == names and all(map(number, x.values()))
+
+    def good(part: Any) -> bool:
+        judged = part.get("verdict") if isinstance(part, dict) else None
+        return (
+            isinstance(judged, dict)
+            and len(judged) > 0
+            and all(isinstance(each, str) and each in VERDICTS for each in judged.values())
+            and all(numbers(part.get(name), judged.keys()) for name in ("discounted_cost", "cost_limit"))
+            and number(part.get("episodes"))
+        )
+
+    if not isinstance(found, dict) or not all(good(found.get(acting)) for acting in ACTING):
+        raise UsageError(f"{file} is damaged or not a policy: its evaluation is {reprlib.repr(found)}")
+    return found
+
+
+def _arrays(params: Any, stats: Any) -> checkpoint.Arrays:
+    return {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in _leaves(params, stats)}
 
 
 def _leaves(params: Any, stats: Any) -> list[tuple[Any, Any]]:

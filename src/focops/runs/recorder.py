@@ -1,5 +1,6 @@
 """One run on the disk: metrics, checkpoints, policy, and at the end a summary or the evidence of a failure."""
 
+import contextlib
 import time
 import traceback
 from collections.abc import Sequence
@@ -11,13 +12,14 @@ import numpy as np
 
 from focops.config import TrainConfig
 from focops.core.spec import Constraint, Spec
-from focops.errors import RunError
+from focops.display.summary import NO_EPISODES, NOT_FINISHED, verdict
+from focops.errors import RunError, UsageError
 from focops.runs import checkpoint
 from focops.runs.config_json import config_to_json
-from focops.runs.directory import RunDirectory
+from focops.runs.directory import PENDING, RunDirectory
 from focops.runs.files import write_atomically
 from focops.runs.observers import Observers
-from focops.runs.policy_file import Policy, load, save_policy
+from focops.runs.policy_file import Policy, evaluation_of, load, save_policy
 from focops.runs.sinks import read_last
 from focops.training import episodes
 from focops.training.state import Failure, Record, RunState, to_arrays
@@ -42,6 +44,10 @@ class Recorder:
         self.saved: int | None = None
         """Iteration of the newest checkpoint."""
         self.error: RunError | None = None
+        self.evaluation: dict[str, Any] | None = None
+        """What was found of the policy that is on the disk."""
+        self.evaluation_s: float | None = None
+        self._ended: RunState | None = None
         before = (read_last(directory.metrics_file) or {}).get("elapsed_s")
         self._began = time.perf_counter() - (before if isinstance(before, float) else 0.0)
 
@@ -64,11 +70,17 @@ class Recorder:
         self.observers.sync()
         iteration = int(state.iteration)
         checkpoint.save(self.directory.checkpoints, iteration, to_arrays(state), {"run": self.identity})
+        self.evaluation = self.evaluation_s = None
+        self.directory.remove_summary()
         self._write_policy(state)
         self.saved = iteration
 
     def resumed(self, state: RunState) -> None:
         self.saved = int(state.iteration)
+        self.evaluation = evaluation_of(self.directory.policy, state.learner.policy, state.stats)
+        if self.evaluation is not None:
+            with contextlib.suppress(UsageError):
+                self.evaluation_s = (self.directory.summary or {}).get("evaluation_s")
         self._write_policy(state)
 
     def _write_policy(self, state: RunState) -> None:
@@ -76,7 +88,7 @@ class Recorder:
         hidden = algo.hidden if algo.network is None else None
         save_policy(
             self.directory.policy, params, state.stats, self.spec, hidden, self.config.task, int(state.iteration),
-            self.identity,
+            self.identity, self.evaluation,
         )  # fmt: skip
 
     def fail(self, failure: Failure) -> None:
@@ -122,6 +134,29 @@ class Recorder:
     def _finish(self, state: RunState) -> Run:
         result = summary(self.config, self.spec, state, time.perf_counter() - self._began)
         result["checkpoint_steps"] = (self.saved or 0) * self.config.batch_size
+        none = NO_EPISODES if self.config.final_episodes == 0 else PENDING
+        self._ended = state
+        return self._told(result, none if result["finished"] else NOT_FINISHED)
+
+    def evaluated(self, run: Run, evaluation: dict[str, Any], seconds: float) -> Run:
+        """Write what was found of the policy that `run` delivers, into the policy file and the summary."""
+        assert self._ended is not None
+        self.directory.require_in_place()
+        self.evaluation, self.evaluation_s = evaluation, seconds
+        self._write_policy(self._ended)
+        return self._told(run.summary, None)
+
+    def not_evaluated(self, run: Run, why: str) -> Run:
+        """Write why the policy that `run` delivers could not be evaluated."""
+        self.directory.require_in_place()
+        return self._told(run.summary, why)
+
+    def _told(self, result: dict[str, Any], why_not: str | None) -> Run:
+        """Write the summary, with what was found of the policy, or why nothing was."""
+        found = self.evaluation
+        judged = {"satisfied": True, "violated": False}.get(verdict(found["sampled"])) if found else None
+        told = {"satisfied": judged, "policy": found, "not_evaluated": None if found else why_not}
+        result = result | told | {"evaluation_s": self.evaluation_s}
         self.directory.write_summary(result)
         return Run(self.directory.path, result)
 
@@ -136,11 +171,13 @@ class Recorder:
 
 
 def summary(config: TrainConfig, spec: Spec, state: RunState, wall_s: float) -> dict[str, Any]:
-    """A summary of the run; means are over the last 100 training episodes."""
+    """A summary of training: means are over its last 100 episodes, while the policy changed; they are not those of the
+    policy that is delivered, which `Recorder` adds."""
     means = np.asarray(jax.jit(episodes.means)(state.episodes)) if state.episodes.finished else None
     constraints, samples = spec.constraints, int(state.iteration) * config.batch_size
     m = len(constraints)
     discounted = None if means is None else means[2 : 2 + m]
+    within = None if discounted is None else bool(np.all(discounted <= [c.limit for c in constraints]))
     return {
         "task": config.task,
         "algo": config.algorithm,
@@ -154,7 +191,7 @@ def summary(config: TrainConfig, spec: Spec, state: RunState, wall_s: float) -> 
         "undiscounted_cost_mean": _by_name(constraints, None if means is None else means[2 + m :]),
         "cost_limit": {c.name: c.limit for c in constraints},
         "cost_discount": {c.name: c.discount for c in constraints},
-        "satisfied": None if discounted is None else bool(np.all(discounted <= [c.limit for c in constraints])),
+        "training_within_limits": within,
         "steps_per_second": samples / wall_s,
         "wall_s": wall_s,
         "out": str(config.out),

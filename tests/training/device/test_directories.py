@@ -12,7 +12,7 @@ import focops
 from focops import api as runs
 from focops.runs import checkpoint
 from focops.training.device import DeviceTrainer
-from tests.resume.tiny import OURS, Disk, metrics, results, tiny
+from tests.resume.tiny import OPTIONS, OURS, Disk, metrics, results, tiny
 from tests.training.device.cases import all_results, config, stopped_after, varied
 
 
@@ -126,7 +126,25 @@ def test_a_policy_trained_by_a_trainer_is_loaded_and_evaluated_on_the_cpu(finish
 
 
 def test_one_run_is_trained_from_python_with_the_same_arguments(tmp_path):
-    small = dict(batch_size=64, num_envs=4, minibatch_size=32, epochs=2, hidden=(8,), steps=384, checkpoint_every=2)
-    run = focops.train(OURS, backend="mjx", seed=3, out=tmp_path / "python", **small)
+    run = focops.train(OURS, backend="mjx", out=tmp_path / "python", **OPTIONS)
     runs.run(config(tmp_path / "run"))
     assert results(run.path) == results(tmp_path / "run")
+
+
+def test_the_policies_of_one_program_are_evaluated_together_and_again_if_that_is_lost(tmp_path):
+    outcomes = runs.run_all(varied(tmp_path, final_episodes=2, cost_discount=None))
+    found = [outcome.summary["policy"] for outcome in outcomes]
+    assert [each["backend"] for each in found] == ["mjx"] * 3
+    assert [focops.load(outcome.path).evaluation for outcome in outcomes] == found
+    assert [each["sampled"]["cost_limit"] for each in found] == [outcome.summary["cost_limit"] for outcome in outcomes]
+    assert len({each[acting]["reward"] for each in found for acting in ("sampled", "mean_action")}) == 6
+    expected = all_results(tmp_path)
+    for outcome in outcomes:  # as if the program had been killed before anything of it was written
+        file = outcome.path / "policy" / "policy.safetensors"
+        arrays, meta = checkpoint.load(file)
+        del meta["evaluation"]
+        file.write_bytes(checkpoint.serialize(arrays, meta))
+    assert all_results(tmp_path) != expected
+    resumed = runs.resume_all([outcome.path for outcome in outcomes])
+    assert all_results(tmp_path) == expected
+    assert [run.summary["policy"] for run in resumed] == found

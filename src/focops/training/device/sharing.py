@@ -18,9 +18,10 @@ def require_alike(configs: Sequence[TrainConfig]) -> TrainConfig:
 
 
 def sharing_key(config: TrainConfig) -> Any:
-    """The values that are constants of the compiled program; runs with equal keys are trained as one program."""
+    """The values that are constants of the compiled program; runs with equal keys are trained, saved and evaluated
+    together."""
     fields = dataclasses.fields(config.algo)
     static = tuple((f.name, getattr(config.algo, f.name)) for f in fields if f.metadata.get("static"))
     sizes = (config.num_envs, config.batch_size, config.iterations, config.self_contacts)
-    episodes = (config.fresh_episodes, config.exact, config.checkpoint_every)
+    episodes = (config.fresh_episodes, config.exact, config.checkpoint_every, config.final_episodes)
     return config.task, config.algorithm, static, sizes, episodes, config.init_from

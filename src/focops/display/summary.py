@@ -1,0 +1,111 @@
+"""A run that has ended: its training mean beside what the evaluation at its end found of the policy it delivers."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from rich.text import Text
+
+from focops.display.progress import against, clock, count, number
+
+Summary = dict[str, Any]
+"""As in summary.json."""
+VERDICTS = {"satisfied": "bold green", "undecided": "bold yellow", "violated": "bold red"}
+"""The verdicts, from the best to the worst."""
+ACTING = {"sampled": "policy", "mean_action": "mean action"}
+"""The two evaluations in a summary's `policy`, and what they are called."""
+NOT_FINISHED = "the run is not finished"
+NO_EPISODES = "--final-episodes is 0"
+"""Reasons in `not_evaluated`."""
+
+
+def verdict(found: dict[str, Any]) -> str:
+    """Of one of the two evaluations: the worst of all constraints."""
+    return max(found["verdict"].values(), key=list(VERDICTS).index)
+
+
+def costs_found(found: dict[str, Any]) -> str:
+    """speed 150.2, limit 152.0: satisfied"""
+    names = found["verdict"]
+    cost, limit = found["discounted_cost"], found["cost_limit"]
+    return ", ".join(f"{name} {number(cost[name])}, limit {number(limit[name])}: {names[name]}" for name in names)
+
+
+def policy_line(summary: Summary) -> str:
+    """What was found of the delivered policy, in one plain line."""
+    policy = summary.get("policy")
+    if policy is None:
+        return f"policy not evaluated: {summary.get('not_evaluated') or NOT_FINISHED}"
+    each = (
+        f"{called} return {number(policy[acting]['reward'])}, {costs_found(policy[acting])}"
+        for acting, called in ACTING.items()
+    )
+    return f"{'; '.join(each)} ({policy['sampled']['episodes']} episodes each)"
+
+
+def verdicts(summary: Summary | None) -> Text:
+    """Of the policy and of its mean action: satisfied / violated."""
+    policy = (summary or {}).get("policy")
+    if policy is None:
+        return Text("–", style="dim")
+    found = [verdict(policy[acting]) for acting in ACTING]
+    return Text(" / ").join(Text(each, style=VERDICTS[each]) for each in found)
+
+
+def shares(summaries: Sequence[Summary]) -> str:
+    """Of many runs, the share of each verdict among the delivered policies, and among their mean actions."""
+    evaluated = [policy for policy in (summary.get("policy") for summary in summaries) if policy is not None]
+    if not evaluated:
+        return ""
+    parts = []
+    for acting, called in {"sampled": "delivered policies", "mean_action": "their mean actions"}.items():
+        found = Counter(verdict(policy[acting]) for policy in evaluated)
+        each = (f"{100 * found[name] / len(evaluated):.3g}% {name} ({found[name]})" for name in VERDICTS)
+        parts.append(f"{called}: {', '.join(each)}")
+    missing = len(summaries) - len(evaluated)
+    return "; ".join([*parts, *[f"{missing} not evaluated"] * (missing > 0)])
+
+
+def summary_text(summary: Summary, commands: Sequence[str] = ()) -> Text:
+    """A run's summary: training mean, delivered policy and its mean action with each cost against its limit, rate,
+    where the files are and what to do next."""
+    rows = [*_training(summary), *_policy(summary), ("files", [summary["out"]])]
+    rows += [("" if i else "next", [command]) for i, command in enumerate(commands)]
+    width = max(len(label) for label, _ in rows)
+    head = f"{summary['task']} · {summary['algo']} · seed {summary['seed']}"
+    pace = f"{summary['steps']:,} samples in {clock(summary['wall_s'])}, {count(summary['steps_per_second'])}/s"
+    lines = [Text.assemble((f"  {label:<{width}}  ", "dim"), *parts) for label, parts in rows]
+    return Text("\n").join([Text.assemble((head, "bold"), f"   {pace}"), *lines])
+
+
+Row = tuple[str, Sequence[Any]]
+
+
+def _training(summary: Summary) -> list[Row]:
+    if summary["return_mean"] is None:
+        return [("training mean", ["no episode has ended yet"])]
+    rows: list[Row] = [("training mean", [f"return {number(summary['return_mean'])} (last 100 episodes)"])]
+    for name, limit in summary["cost_limit"].items():
+        cost, plain = summary["discounted_cost_mean"][name], summary["undiscounted_cost_mean"][name]
+        rows.append(_cost(name, cost, plain, limit, "within" if cost <= limit else "over"))
+    return rows
+
+
+def _policy(summary: Summary) -> list[Row]:
+    policy = summary.get("policy")
+    if policy is None:
+        return [("policy", [f"not evaluated: {summary.get('not_evaluated') or NOT_FINISHED}"])]
+    rows: list[Row] = []
+    for acting, found in ((acting, policy[acting]) for acting in ACTING):
+        how = ", sampled actions" * (acting == "sampled")
+        rows.append((ACTING[acting], [f"return {number(found['reward'])} ({found['episodes']} episodes{how})"]))
+        for name, judged in found["verdict"].items():
+            cost, plain = found["discounted_cost"][name], found["undiscounted_cost"][name]
+            rows.append(_cost(name, cost, plain, found["cost_limit"][name], judged))
+    return rows
+
+
+def _cost(name: str, cost: float, plain: float, limit: float, judged: str) -> Row:
+    shown = against(cost, limit)
+    said = (judged, VERDICTS.get(judged, shown.style))
+    return "", [f"cost {name} ", shown, f", limit {number(limit)}: ", said, f"   (undiscounted {number(plain)})"]
