@@ -17,6 +17,7 @@ from focops import cli, evaluation
 from focops.evaluation import host
 from focops.evaluation.final import FinalEvaluationWarning
 from focops.runs.directory import PENDING, RunDirectory
+from focops.runs.policy_file import mean_action_outside
 from tests.resume.tiny import OURS, Disk, flags, metrics, results, tiny
 
 LENGTH = 4
@@ -273,3 +274,14 @@ def test_a_number_of_episodes_that_cannot_be_is_refused(
 ) -> None:
     assert cli.main(["train", OURS, "--out", str(tmp_path / "run"), "--final-episodes", str(number)]) == 2
     assert f"--final-episodes is {number}; it must be" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("cost", "high", "warns"), [(0.0, 0.0, False), (0.5, 0.6, True), (2.0, 2.0, True)])
+def test_a_mean_action_whose_episodes_cost_the_same_is_judged_by_that(
+    cost: float, high: float, warns: bool
+) -> None:
+    found = {
+        "episodes": 50, "discounted_cost": {"speed": cost}, "discounted_cost_interval": {"speed": [cost, high]},
+        "cost_limit": {"speed": 1.0}, "verdict": {"speed": "undecided"},
+    }  # fmt: skip
+    assert bool(mean_action_outside({"sampled": found, "mean_action": found})) == warns

@@ -62,10 +62,10 @@ def evaluate_delivered(
     if show is not None:
         show(_note([recorder for recorder, _ in waiting.values()]))
     try:
-        told = dict(zip(waiting, _told(list(waiting.values()), should_stop), strict=True))
+        evaluated = dict(zip(waiting, _evaluated(list(waiting.values()), should_stop), strict=True))
     except _Stopped:
         return outcomes
-    return [told.get(i, outcome) for i, outcome in enumerate(outcomes)]
+    return [evaluated.get(i, outcome) for i, outcome in enumerate(outcomes)]
 
 
 def _note(recorders: Sequence[Recorder]) -> str:
@@ -74,7 +74,7 @@ def _note(recorders: Sequence[Recorder]) -> str:
     return f"evaluating {which}: up to {episodes} episodes with sampled and {episodes} with mean actions"
 
 
-def _told(runs: Sequence[tuple[Recorder, Run]], should_stop: Callable[[], bool]) -> list[Run]:
+def _evaluated(runs: Sequence[tuple[Recorder, Run]], should_stop: Callable[[], bool]) -> list[Run]:
     """The runs, with what was found or why nothing was."""
     began = time.perf_counter()
     try:

@@ -95,10 +95,14 @@ class Policy:
 
 
 def mean_action_outside(evaluation: dict[str, Any] | None) -> str:
-    """What an evaluation says of a mean action that it did not find within its limits; "" if it did, or has none."""
+    """What an evaluation says of a mean action that it did not find within its limits; "" if it did, or has none. Also
+    where every episode cost the same and that is within: no number of such episodes would give a verdict."""
     if evaluation is None or verdict(evaluation["mean_action"]) == "satisfied":
         return ""
     sampled, mean = evaluation["sampled"], evaluation["mean_action"]
+    identical = all(low == high for low, high in mean["discounted_cost_interval"].values())
+    if identical and all(cost <= mean["cost_limit"][name] for name, cost in mean["discounted_cost"].items()):
+        return ""
     return (
         f"the mean action of this policy was not found within its limits in {mean['episodes']} episodes after training:"
         f" {costs_found(mean)} (sampled actions: {costs_found(sampled)})"
