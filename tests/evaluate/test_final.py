@@ -277,9 +277,7 @@ def test_a_number_of_episodes_that_cannot_be_is_refused(
 
 
 @pytest.mark.parametrize(("cost", "high", "warns"), [(0.0, 0.0, False), (0.5, 0.6, True), (2.0, 2.0, True)])
-def test_a_mean_action_whose_episodes_cost_the_same_is_judged_by_that(
-    cost: float, high: float, warns: bool
-) -> None:
+def test_a_mean_action_whose_episodes_cost_the_same_is_judged_by_that(cost: float, high: float, warns: bool) -> None:
     found = {
         "episodes": 50, "discounted_cost": {"speed": cost}, "discounted_cost_interval": {"speed": [cost, high]},
         "cost_limit": {"speed": 1.0}, "verdict": {"speed": "undecided"},
