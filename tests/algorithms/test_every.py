@@ -14,6 +14,7 @@ from focops.config import PRESETS, default_config, validate
 from focops.core import multipliers, normalize, policy, surrogates
 from focops.core.base import network
 from focops.runs.config_json import config_from_json, config_to_json
+from focops.training import episodes
 from focops.training.host import Trainer
 from tests.algorithms.cases import START, STATS, rollout, spec
 
@@ -151,7 +152,7 @@ def test_a_continuous_action_goes_as_far_as_its_cost_allows(name):
     trainer, _ = trained(
         name, "Push", (0.25,), 120 if name == "rcpo" else 80, **({"nu_rate": 0.1} if name == "rcpo" else {})
     )
-    means = trainer.collector.episodes.means()
+    means = episodes.means(trainer.state.episodes)
     # reward is E[a] ≤ √E[max(a,0)²] ≤ √0.25
     assert 0.45 < means[1] < 0.53
     np.testing.assert_allclose(means[2], 0.25, rtol=0.12)

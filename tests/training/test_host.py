@@ -11,7 +11,7 @@ import pytest
 from focops.core import normalize
 from focops.core.estimate import estimate
 from focops.training.host import Trainer
-from focops.training.iteration import normalised
+from focops.training.iteration import compiled, normalised
 from focops.training.state import key_of
 from tests.resume.tiny import tiny
 
@@ -28,6 +28,7 @@ def compilations(caplog: pytest.LogCaptureFixture, action) -> list[str]:
 
 
 def test_nothing_is_compiled_after_the_second_iteration(caplog):
+    compiled.cache_clear()  # what other trainers of this process have compiled is shared
     trainer = small()
     assert compilations(caplog, trainer.iterate)  # the log shows what is compiled
     trainer.iterate()
@@ -69,7 +70,8 @@ def test_a_large_critic_leaves_the_estimate_of_the_cost_alone():
     batch, stats = trainer.collector.collect(trainer.state)
     learner = trainer.state.learner
     critics = learner.critics._replace(units=learner.critics.units + 1000.0)
-    _, _, found = jax.jit(estimate)(critics, learner.policy, normalised(batch, stats), stats, trainer.algo_config)
+    rollout = normalised(batch, stats)
+    _, _, found = jax.jit(estimate)(critics, learner.policy, rollout, stats, 0.0, trainer.algo_config)
     paid = 0.995**batch.age * batch.cost[..., 0]
     np.testing.assert_allclose(found.cost_return[0], paid.sum() / 32, rtol=1e-3)  # 32 whole episodes
 
