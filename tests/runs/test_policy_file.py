@@ -100,8 +100,8 @@ def test_a_strangers_description_is_refused_or_works(tmp_path: Path, saved: Path
     values | st.dictionaries(st.text(), values),
 )
 @NO_FIXTURES
-def test_a_strangers_evaluation_is_refused_or_works(tmp_path: Path, good: Path, name: str, value) -> None:
-    arrays, meta = checkpoint.load(good)
+def test_a_strangers_evaluation_is_refused_or_works(tmp_path: Path, saved: Path, name: str, value) -> None:
+    arrays, meta = checkpoint.load(saved)
     found = {"episodes": 50, "discounted_cost": {"a": 2}, "cost_limit": {"a": 1.0}, "verdict": {"a": "violated"}}
     meta["evaluation"] = {"sampled": found, "mean_action": found | {name: value}}
     try:
