@@ -96,13 +96,16 @@ def test_a_strangers_description_is_refused_or_works(tmp_path: Path, saved: Path
 
 
 @given(
-    st.sampled_from(["episodes", "discounted_cost", "cost_limit", "verdict"]),
+    st.sampled_from(["episodes", "discounted_cost", "discounted_cost_interval", "cost_limit", "verdict"]),
     values | st.dictionaries(st.text(), values),
 )
 @NO_FIXTURES
 def test_a_strangers_evaluation_is_refused_or_works(tmp_path: Path, saved: Path, name: str, value) -> None:
     arrays, meta = checkpoint.load(saved)
-    found = {"episodes": 50, "discounted_cost": {"a": 2}, "cost_limit": {"a": 1.0}, "verdict": {"a": "violated"}}
+    found = {
+        "episodes": 50, "discounted_cost": {"a": 2}, "discounted_cost_interval": {"a": [1.5, 2.5]},
+        "cost_limit": {"a": 1.0}, "verdict": {"a": "violated"},
+    }  # fmt: skip
     meta["evaluation"] = {"sampled": found, "mean_action": found | {name: value}}
     try:
         policy = load(put(tmp_path, checkpoint.serialize(arrays, meta)))

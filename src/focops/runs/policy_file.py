@@ -217,17 +217,23 @@ def _evaluated(meta: Any, file: Path) -> dict[str, Any] | None:
     number = lambda x: isinstance(x, int | float) and not isinstance(x, bool)
     numbers = lambda x, names: isinstance(x, dict) and x.keys() == names and all(map(number, x.values()))
 
-    def good(part: Any) -> bool:
+    def interval(x: Any) -> bool:
+        return isinstance(x, list | tuple) and len(x) == 2 and all(map(number, x))
+
+    def valid(part: Any) -> bool:
         judged = part.get("verdict") if isinstance(part, dict) else None
         return (
             isinstance(judged, dict)
             and len(judged) > 0
             and all(isinstance(each, str) and each in VERDICTS for each in judged.values())
             and all(numbers(part.get(name), judged.keys()) for name in ("discounted_cost", "cost_limit"))
+            and isinstance(part.get("discounted_cost_interval"), dict)
+            and part["discounted_cost_interval"].keys() == judged.keys()
+            and all(map(interval, part["discounted_cost_interval"].values()))
             and number(part.get("episodes"))
         )
 
-    if not isinstance(found, dict) or not all(good(found.get(acting)) for acting in ACTING):
+    if not isinstance(found, dict) or not all(valid(found.get(acting)) for acting in ACTING):
         raise UsageError(f"{file} is damaged or not a policy: its evaluation is {reprlib.repr(found)}")
     return found
 
