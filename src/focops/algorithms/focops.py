@@ -25,7 +25,7 @@ from focops.core import first_order, multipliers, policy
 from focops.core.base import network
 from focops.core.description import Description
 from focops.core.estimate import Batch, estimate
-from focops.core.fields import Fraction, Positive, pytree_config
+from focops.core.fields import Fraction, Positive, PositiveFraction, pytree_config
 from focops.core.first_order import Info, State
 from focops.core.normalize import RunningStats
 from focops.core.spec import Spec
@@ -56,9 +56,9 @@ class Config(multipliers.LeadConfig, first_order.Config):
     project_std: bool = False
     """σ moves by the closed form of its projection of π* (see `spread`), annealed as the learning rates. If not, as
     published, by Adam."""
-    std_end: Positive = 1.0
+    std_end: PositiveFraction = 1.0
     """σ is narrowed to this share of itself by the end, by std_end^(progress⁴): hardly in the first half, so that it
-    explores, and soon towards the end, so that its mean action is as good and as safe as its sampled ones. > 0."""
+    explores, and soon towards the end, so that its mean action is as good and as safe as sampled ones. In (0, 1]."""
 
 
 def init(key: Key[Array, ""], spec: Spec, config: Config) -> State:

@@ -24,6 +24,7 @@ class Range(NamedTuple):
 Positive = Annotated[float, Range(lambda x: x > 0, "a positive number")]
 NotNegative = Annotated[float, Range(lambda x: x >= 0, "a number ≥ 0 (inf allowed)")]
 Fraction = Annotated[float, Range(lambda x: 0 <= x <= 1, "in [0, 1]")]
+PositiveFraction = Annotated[float, Range(lambda x: 0 < x <= 1, "in (0, 1]")]
 FractionBelow1 = Annotated[float, Range(lambda x: 0 <= x < 1, "in [0, 1)")]
 InnerFraction = Annotated[float, Range(lambda x: 0 < x < 1, "in (0, 1)")]
 Finite = Annotated[float, Range(math.isfinite, "a finite number")]
