@@ -30,13 +30,12 @@ CURVE = ("samples", "return_mean", "discounted_cost_mean", "cost_return_estimate
 
 
 def setting(config: TrainConfig, text: str) -> TrainConfig:
-    """The config with "name=value,name=value" of the algorithm's numbers."""
-    pairs = [part.split("=") for part in text.split(",") if "=" in part]
-    numbers = {name: float(value) for name, value in pairs}
-    values: dict[str, Any] = {
-        k: bool(v) if isinstance(getattr(config.algo, k), bool) else v for k, v in numbers.items()
-    }
-    return dataclasses.replace(config, algo=dataclasses.replace(config.algo, **values))
+    """The config with "name=value,name=value" of the algorithm's numbers, or margin=auto."""
+    values: dict[str, Any] = dict(part.split("=") for part in text.split(",") if "=" in part)
+    margin = values.pop("margin", config.margin)
+    margin = margin if margin == "auto" else float(margin)
+    algo = {k: type(getattr(config.algo, k))(float(v)) for k, v in values.items()}
+    return dataclasses.replace(config, margin=margin, algo=dataclasses.replace(config.algo, **algo))
 
 
 def row(record: dict[str, Any]) -> list[float | None]:

@@ -47,6 +47,10 @@ class TrainConfig:
     """b: limit of each constraint's cost return; the task's own if not given. ≥ 0."""
     cost_discount: tuple[float, ...] | None = None
     """γ_C: discount of each constraint's cost, in (0, 1]; 1 is the plain episode sum. The task's own if not given."""
+    margin: Literal["auto"] | float = 0.0
+    """How far below each limit to stay, as a share of it (0.02: by 2%), so that the last policy, whose cost is known
+    only by estimate, keeps it. auto: by four standard errors that this estimate will have at the end, 5% at most.
+    0: aim at the limit itself, as published. In [0, 1)."""
     num_envs: int = 32
     """E: environments stepped side by side; must divide the batch. ≥ 1."""
     batch_size: int = 2048
@@ -165,6 +169,10 @@ def validate(config: TrainConfig) -> None:
     )  # fmt: skip
     for limit in config.cost_limit or ():
         require(0 <= limit < math.inf, "--cost-limit", limit, "a finite number ≥ 0, one for each cost")
+    require(
+        config.margin == "auto" or (isinstance(config.margin, int | float) and 0 <= config.margin < 1), "--margin",
+        config.margin, "auto, or a number in [0, 1): a share of the limit",
+    )  # fmt: skip
     for discount in config.cost_discount or ():
         require(0 < discount <= 1, "--cost-discount", discount, "in (0, 1], one for each cost")
 

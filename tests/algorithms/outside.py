@@ -34,4 +34,4 @@ def update(
         -surrogates.clipped(surrogates.ratio(theta, minibatch, config), minibatch.advantage, config.clip)
     )
     state, epochs, kl = first_order.improve(key, state._replace(critics=critics), batch, loss, None, progress, config)
-    return state, first_order.report(state, batch, cost.cost_return, epochs, kl, config)
+    return state, first_order.report(state, batch, cost, epochs, kl, config)

@@ -325,3 +325,50 @@ def test_a_longer_memory_has_less_noise_and_no_bias():
     mean, error = bias(calm)
     assert (np.abs(mean) <= np.maximum(0.02, 2 * error)).all(), f"{mean}\n± {error}"
     assert (calm.std(0).mean(0) < 0.5 * noisy.std(0).mean(0)).all()
+
+
+def remembered(change: float, envs: int = 64, steps: int = 32, longer: float = 20.0):
+    """J_C / truth and its reported standard error / truth, [groups, gammas], of a long memory, while the critic of
+    each batch is wrong by another factor: e^±change."""
+    process, random = LONG, np.random.default_rng(0)
+    gammas = np.array([0.9, 0.99], np.float32)
+    right = np.stack([process.value(gamma) for gamma in gammas])
+    right = np.pad(right, ((0, 0), (0, STATES - right.shape[1]))).astype(np.float32)
+    state = cost_return.init(len(gammas), 1, process.time_limit)
+    state = jax.tree.map(lambda x: jnp.broadcast_to(x, (GROUPS, *x.shape)), state)
+    sampler = Sampler(process, envs, seed=1, groups=GROUPS)
+    found, errors = [], []
+    for batch in range(250):
+        table = jnp.asarray(right * np.exp(change * random.normal()))
+        state, j_c = grouped_step(state, sampler.batch(steps), table, gammas, longer)
+        if batch >= 100 and batch % 50 == 49:
+            found.append(np.asarray(j_c))
+            errors.append(np.asarray(jax.vmap(cost_return.standard_error)(state)))
+    truth = np.array([process.cost_return(gamma) for gamma in gammas])
+    return np.concatenate(found) / truth, np.concatenate(errors) / truth
+
+
+def test_a_long_memory_is_not_disturbed_by_a_critic_that_changes():
+    steady, _ = remembered(0.0)
+    changing, _ = remembered(0.2)
+    assert np.all(changing.std(0) < 1.5 * steady.std(0))
+    assert np.all(abs(changing.mean(0) - 1) < 0.02)
+
+
+@pytest.mark.parametrize("longer", [1.0, 5.0, 20.0])
+def test_its_standard_error_is_about_what_it_is_wrong_by(longer):
+    found, errors = remembered(0.05, longer=longer)
+    wrong = np.sqrt(((found - 1) ** 2).mean(0))
+    assert np.all(errors.mean(0) > 0.6 * wrong)
+    assert np.all(errors.mean(0) < 1.7 * wrong)
+
+
+def test_the_standard_error_of_a_longer_memory_is_known_beforehand():
+    state = cost_return.init(1, 1, 1000)
+    state = state._replace(variance=jnp.array([4.0]), share=jnp.array([0.5]))
+    random, remember = np.random.default_rng(0), 1 - 0.5**0.1  # as 10 times as long as half a batch
+    j, found = 0.0, []
+    for x in random.normal(0, 2.0, 20_000):
+        j += remember * (x - j)
+        found.append(j)
+    np.testing.assert_allclose(cost_return.standard_error(state, 10.0), [np.std(found)], rtol=0.05)

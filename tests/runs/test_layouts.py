@@ -22,6 +22,9 @@ from focops.training.state import from_arrays, to_arrays
 from tests.resume.tiny import OURS, results, tiny
 
 LAYOUTS = sorted((Path(__file__).parent / "layouts").glob("*-*"))
+FRACTIONS = next(path for path in LAYOUTS if path.name.startswith("8-"))
+"""The last in which switches were fractions."""
+LATER = ("cost_return.start", "cost_return.last", "cost_return.variance", "cost_return.share")
 DEFAULTS = {field.name: field.default for field in dataclasses.fields(TrainConfig)}
 
 
@@ -36,9 +39,10 @@ def test_a_field_that_did_not_exist_yet_has_its_published_value(layout):
     validate(config)
     for field in dataclasses.fields(config.algo):
         expected = data["algo"].get(field.name, field.default)
+        expected = float(expected) if expected == "inf" else expected
         found = getattr(config.algo, field.name)
         assert (list(found) if isinstance(found, tuple) else found) == expected, field.name
-    for name in ("backend", "self_contacts", "exact", "env_timeout"):
+    for name in ("backend", "self_contacts", "exact", "env_timeout", "margin"):
         assert getattr(config, name) == data.get(name, DEFAULTS[name]), name
     assert (config.steps, config.num_envs, config.seed) == (64, 4, 1)
 
@@ -47,7 +51,8 @@ def test_the_layouts_differ_in_what_this_is_about():
     fields = [set(data_of(layout)["algo"]) for layout in LAYOUTS]
     assert {"scale_free", "value_units", "std_units"}.isdisjoint(fields[0])
     assert [("nu_anneal" in each) for each in fields].count(True) == 1
-    assert {"value_units", "std_units", "cost_fade", "early_stop"} <= fields[-1]
+    assert {"value_units", "std_units", "cost_fade", "early_stop"} <= set(data_of(FRACTIONS)["algo"])
+    assert "margin" not in data_of(LAYOUTS[-1])
     assert "backend" not in data_of(LAYOUTS[0])
     assert "run_id" in data_of(LAYOUTS[-1])
 
@@ -65,7 +70,7 @@ def test_its_policy_is_evaluated(layout, tmp_path):
 
 @pytest.mark.parametrize(("name", "published", "other"), [("cost_fade", 0.0, 0.5), ("early_stop", True, False)])
 def test_a_field_that_is_gone_is_read_only_with_its_published_value(name, published, other):
-    data = data_of(LAYOUTS[-1])
+    data = data_of(FRACTIONS)
     assert data["algo"][name] == published
     data["algo"][name] = other
     with pytest.raises(
@@ -75,7 +80,7 @@ def test_a_field_that_is_gone_is_read_only_with_its_published_value(name, publis
 
 
 def test_a_fraction_that_became_a_switch_is_read_where_it_was_0_or_1():
-    data = data_of(LAYOUTS[-1])
+    data = data_of(FRACTIONS)
     assert data["algo"]["value_units"] == 1.0
     assert config_from_json(data).algo.value_units is True
     data["algo"]["value_units"] = 0.5
@@ -137,3 +142,17 @@ def test_a_run_with_such_a_checkpoint_ends_in_the_same_bytes(tmp_path):
     checkpoint.save(run / "checkpoint", 5, as_a_list(arrays), meta)
     api.resume(run)
     assert results(run) == whole
+
+
+def test_a_run_whose_checkpoint_has_no_standard_error_of_the_cost_return_ends_in_the_same_policy(tmp_path):
+    config = dataclasses.replace(tiny(OURS, tmp_path / "run"), margin=0.0)
+    whole = results(api.run(dataclasses.replace(config, out=tmp_path / "whole")).path)
+    stops = iter([False] * 5 + [True])
+    run = api.run(config, should_stop=lambda: next(stops)).path
+    arrays, meta = checkpoint.load(run / "checkpoint" / "00000005.safetensors")
+    older = {name: array for name, array in arrays.items() if not name.endswith(tuple(LATER))}
+    assert len(older) == len(arrays) - len(LATER)
+    checkpoint.save(run / "checkpoint", 5, older, meta)
+    api.resume(run)
+    found = results(run)
+    assert [found[name] for name in ("policy", "metrics")] == [whole[name] for name in ("policy", "metrics")]

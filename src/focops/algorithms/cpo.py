@@ -47,7 +47,7 @@ def update(
     near = second_order.local(state.policy, batch, config)
     objectives = second_order.objectives(near, cost.worth)
     old, gradients = objectives(near.zero), jax.jacrev(objectives)(near.zero)
-    c = cost.cost_return - jnp.array(config.limits)
+    c = cost.cost_return - cost.aim
 
     natural = second_order.natural(near, gradients, config)
     (g, b), (h_g, h_b) = (gradients[0], gradients[1:]), (natural[0], natural[1:])
@@ -62,4 +62,4 @@ def update(
 
     nu = solution.cost / jnp.maximum(solution.reward, 1e-8) * solution.feasible
     state = state._replace(critics=critics, nu=nu)
-    return second_order.finish(state, near, step, agree, batch, progress, cost.cost_return, config)
+    return second_order.finish(state, near, step, agree, batch, progress, cost, config)

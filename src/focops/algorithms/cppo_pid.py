@@ -54,12 +54,12 @@ def update(
 ) -> tuple[State, Info]:
     critics, batch, cost = estimate(state.critics, state.policy, rollout, stats, progress, config)
     gains = (config.k_p, config.k_i, config.k_d)
-    memory, nu = multipliers.pid(state.memory, cost.cost_return, jnp.array(config.limits), gains, config.nu_max)
+    memory, nu = multipliers.pid(state.memory, cost.cost_return, cost.aim, gains, config.nu_max)
 
     state = state._replace(critics=critics, nu=nu, memory=memory)
     loss = lambda theta, minibatch: policy_loss(theta, minibatch, nu, config)
     state, epochs, kl = first_order.improve(key, state, batch, loss, None, progress, config)
-    return state, first_order.report(state, batch, cost.cost_return, epochs, kl, config)
+    return state, first_order.report(state, batch, cost, epochs, kl, config)
 
 
 def policy_loss(theta: Params, batch: Batch, nu: Float[Array, "m"], config: Config) -> Float[Array, ""]:

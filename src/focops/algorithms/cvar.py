@@ -54,6 +54,7 @@ class Info(NamedTuple):
     """What one update did."""
 
     cost_return: Float[Array, "m"]
+    cost_aim: Float[Array, "m"]
     """J_C, the mean over all episodes; the limit is on `cost_at_risk`."""
     cost_at_risk: Float[Array, "m"]
     """CVaR_α(J_C)."""
@@ -73,22 +74,22 @@ def init(key: Key[Array, ""], spec: Spec, config: Config) -> State:
 def update(
     key: Key[Array, ""], state: State, rollout: Rollout, stats: RunningStats, progress: Float[Array, ""], config: Config
 ) -> tuple[State, Info]:
-    limits, discounts = jnp.array(config.limits), jnp.array(config.cost_discounts)
+    discounts = jnp.array(config.cost_discounts)
     value = values(state.critics, rollout.obs, config, first=1)
     critics, batch, cost = estimate(state.critics, state.policy, rollout, stats, progress, config)
     memory, paid = tail.pay(state.memory, rollout, discounts)
     risk = tail.risk(memory, config.level)
     shift = cost.cost_return - risk.mean
-    threshold, at_risk = jnp.clip(risk.value + shift, 0.0, limits), risk.beyond + shift
+    threshold, at_risk = jnp.clip(risk.value + shift, 0.0, cost.aim), risk.beyond + shift
 
     counts = tail.bound_for(paid, value, rollout.age, discounts, threshold).reshape(batch.cost_advantage.shape)
     batch = batch._replace(cost_advantage=batch.cost_advantage * counts / (1 - config.level))
-    pressure = multipliers.lead(state.nu, at_risk, limits, config.nu_rate, config.nu_max, config.nu_lead)
+    pressure = multipliers.lead(state.nu, at_risk, cost.aim, config.nu_rate, config.nu_max, config.nu_lead)
     loss = lambda theta, minibatch: -surrogates.penalised(theta, minibatch, pressure, config.clip, config)
     state = state._replace(critics=critics, memory=memory)
     state, epochs, kl = first_order.improve(key, state, batch, loss, None, progress, config)
 
     rate = multipliers.settled(progress, config)
-    state = state._replace(nu=multipliers.step(state.nu, at_risk, limits, rate, config.nu_max))
-    info = first_order.report(state, batch, cost.cost_return, epochs, kl, config)
+    state = state._replace(nu=multipliers.step(state.nu, at_risk, cost.aim, rate, config.nu_max))
+    info = first_order.report(state, batch, cost, epochs, kl, config)
     return state, Info(cost_at_risk=at_risk, threshold=threshold, **info._asdict())

@@ -58,7 +58,8 @@ class Config(multipliers.LeadConfig, first_order.Config):
     published, by Adam."""
     std_end: PositiveFraction = 1.0
     """σ is narrowed to this share of itself by the end, by std_end^(progress⁴): hardly in the first half, so that it
-    explores, and soon towards the end, so that its mean action is as good and as safe as sampled ones. In (0, 1]."""
+    explores, and most when the policy's steps have become small, for a narrow σ shows little of where to go. The mean
+    action is then as good and as safe as sampled ones. In (0, 1]."""
 
 
 def init(key: Key[Array, ""], spec: Spec, config: Config) -> State:
@@ -70,15 +71,14 @@ def update(
 ) -> tuple[State, Info]:
     """One pass of Algorithm 1's loop, from a batch of trajectories to the next policy."""
     critics, batch, cost = estimate(state.critics, state.policy, rollout, stats, progress, config)
-    limits = jnp.array(config.limits)
-    nu = multipliers.step(state.nu, cost.cost_return, limits, multipliers.settled(progress, config), config.nu_max)
-    pressure, temperature = beyond_the_paper(nu, batch, cost.cost_return, limits, config)
+    nu = multipliers.step(state.nu, cost.cost_return, cost.aim, multipliers.settled(progress, config), config.nu_max)
+    pressure, temperature = beyond_the_paper(nu, batch, cost.cost_return, cost.aim, config)
 
     old, state = state.policy, state._replace(critics=critics, nu=nu)
     loss = lambda theta, minibatch: policy_loss(theta, minibatch, pressure, temperature, config)
     state, epochs, kl = first_order.improve(key, state, batch, loss, config.trust_region, progress, config)
     state = state._replace(policy=spread(old, state.policy, batch, pressure, temperature, progress, config))
-    return state, first_order.report(state, batch, cost.cost_return, epochs, kl, config)
+    return state, first_order.report(state, batch, cost, epochs, kl, config)
 
 
 def policy_loss(

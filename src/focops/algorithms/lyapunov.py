@@ -69,7 +69,7 @@ def update(
 
     costs = lambda flat: cost.worth * (surrogates.ratio(unravel(flat), batch, config) @ batch.cost_advantage)
     b = jax.jacrev(costs)(baseline) / batch.advantage.size
-    slack = jnp.array(config.limits) - cost.cost_return
+    slack = cost.aim - cost.cost_return
     slack = jnp.maximum(slack, -jnp.linalg.norm(free) * jnp.linalg.norm(b, axis=1))
     step = free - trust_region.project(b @ b.T, b @ free - slack) @ b
 
@@ -77,7 +77,7 @@ def update(
     check = lambda x: (kl(x) <= config.trust_region, kl(x))
     step, _, moved = trust_region.backtrack(check, step, config.backtracking, config.max_backtracks)
     state = state._replace(policy=unravel(baseline + step))
-    return state, first_order.report(state, batch, cost.cost_return, epochs, moved, config)
+    return state, first_order.report(state, batch, cost, epochs, moved, config)
 
 
 def policy_loss(theta: Params, batch: Batch, config: Config) -> Float[Array, ""]:

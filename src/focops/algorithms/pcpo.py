@@ -52,7 +52,7 @@ def update(
     near = second_order.local(state.policy, batch, config)
     objectives = second_order.objectives(near, cost.worth)
     old, gradients = objectives(near.zero), jax.jacrev(objectives)(near.zero)
-    g, b, c = gradients[0], gradients[1:], cost.cost_return - jnp.array(config.limits)
+    g, b, c = gradients[0], gradients[1:], cost.cost_return - cost.aim
 
     natural = second_order.natural(near, gradients if config.metric == "kl" else g[None], config)
     h_g, way_back = natural[0], natural[1:] if config.metric == "kl" else b
@@ -65,4 +65,4 @@ def update(
 
     within = lambda x: jnp.all((objectives(x) - old)[1:] <= jnp.maximum(-c, 0))
     state = state._replace(critics=critics, nu=w)
-    return second_order.finish(state, near, step, within, batch, progress, cost.cost_return, config)
+    return second_order.finish(state, near, step, within, batch, progress, cost, config)

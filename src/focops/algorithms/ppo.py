@@ -43,7 +43,7 @@ def update(
     state = state._replace(critics=critics)
     loss = lambda theta, minibatch: policy_loss(theta, minibatch, config)
     state, epochs, kl = first_order.improve(key, state, batch, loss, None, progress, config)
-    return state, first_order.report(state, batch, cost.cost_return, epochs, kl, config)
+    return state, first_order.report(state, batch, cost, epochs, kl, config)
 
 
 def policy_loss(theta: Params, batch: Batch, config: Config) -> Float[Array, ""]:

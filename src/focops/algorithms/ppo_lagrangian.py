@@ -45,15 +45,14 @@ def update(
     key: Key[Array, ""], state: State, rollout: Rollout, stats: RunningStats, progress: Float[Array, ""], config: Config
 ) -> tuple[State, Info]:
     critics, batch, cost = estimate(state.critics, state.policy, rollout, stats, progress, config)
-    limits = jnp.array(config.limits)
-    pressure = multipliers.lead(state.nu, cost.cost_return, limits, config.nu_rate, config.nu_max, config.nu_lead)
+    pressure = multipliers.lead(state.nu, cost.cost_return, cost.aim, config.nu_rate, config.nu_max, config.nu_lead)
     loss = lambda theta, minibatch: policy_loss(theta, minibatch, pressure, config)
     state = state._replace(critics=critics)
     state, epochs, kl = first_order.improve(key, state, batch, loss, None, progress, config)
 
-    nu = multipliers.step(state.nu, cost.cost_return, limits, multipliers.settled(progress, config), config.nu_max)
+    nu = multipliers.step(state.nu, cost.cost_return, cost.aim, multipliers.settled(progress, config), config.nu_max)
     state = state._replace(nu=nu)
-    return state, first_order.report(state, batch, cost.cost_return, epochs, kl, config)
+    return state, first_order.report(state, batch, cost, epochs, kl, config)
 
 
 def policy_loss(theta: Params, batch: Batch, nu: Float[Array, "m"], config: Config) -> Float[Array, ""]:

@@ -13,7 +13,6 @@ experiments, sees nothing but the penalised reward; the step is K epochs of mini
 estimate of J_C. Discounted by γ of the reward, as printed.
 """
 
-import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from focops.core import first_order, multipliers, surrogates
@@ -56,9 +55,9 @@ def update(
     state, epochs, kl = first_order.improve(key, state, batch, loss, None, progress, config)
 
     rate = multipliers.settled(progress, config)
-    nu = multipliers.step(state.nu, cost.cost_return, jnp.array(config.limits), rate, config.nu_max)
+    nu = multipliers.step(state.nu, cost.cost_return, cost.aim, rate, config.nu_max)
     state = state._replace(nu=nu)
-    return state, first_order.report(state, batch, cost.cost_return, epochs, kl, config)
+    return state, first_order.report(state, batch, cost, epochs, kl, config)
 
 
 def policy_loss(theta: Params, batch: Batch, config: Config) -> Float[Array, ""]:

@@ -41,4 +41,4 @@ def update(
 ) -> tuple[State, Info]:
     critics, batch, cost = estimate(state.critics, state.policy, rollout, stats, progress, config)
     state = state._replace(critics=critics)
-    return second_order.natural_gradient_update(state, batch, progress, cost.cost_return, config)
+    return second_order.natural_gradient_update(state, batch, progress, cost, config)

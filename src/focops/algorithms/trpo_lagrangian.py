@@ -11,7 +11,6 @@
 First the policy takes TRPO's step on the advantage Â − ν·Â_C, then ν takes its own.
 """
 
-import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from focops.core import multipliers, second_order
@@ -42,10 +41,9 @@ def update(
     key: Key[Array, ""], state: State, rollout: Rollout, stats: RunningStats, progress: Float[Array, ""], config: Config
 ) -> tuple[State, Info]:
     critics, batch, cost = estimate(state.critics, state.policy, rollout, stats, progress, config)
-    limits = jnp.array(config.limits)
-    pressure = multipliers.lead(state.nu, cost.cost_return, limits, config.nu_rate, config.nu_max, config.nu_lead)
-    nu = multipliers.step(state.nu, cost.cost_return, limits, multipliers.settled(progress, config), config.nu_max)
+    pressure = multipliers.lead(state.nu, cost.cost_return, cost.aim, config.nu_rate, config.nu_max, config.nu_lead)
+    nu = multipliers.step(state.nu, cost.cost_return, cost.aim, multipliers.settled(progress, config), config.nu_max)
 
     batch = batch._replace(advantage=batch.advantage - batch.cost_advantage @ pressure)
     state = state._replace(critics=critics, nu=nu)
-    return second_order.natural_gradient_update(state, batch, progress, cost.cost_return, config)
+    return second_order.natural_gradient_update(state, batch, progress, cost, config)

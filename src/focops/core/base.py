@@ -3,7 +3,17 @@
 import math
 from typing import Literal
 
-from focops.core.fields import Finite, Fraction, InnerFraction, NotNegative, Positive, Widths, pytree_config, static
+from focops.core.fields import (
+    Finite,
+    Fraction,
+    FractionBelow1,
+    InnerFraction,
+    NotNegative,
+    Positive,
+    Widths,
+    pytree_config,
+    static,
+)
 from focops.core.networks import MLP, Network
 
 
@@ -49,9 +59,13 @@ class Config:
     """γ_C: filled from the constraints."""
     updates: Positive = math.inf
     """Updates that the run makes in all: filled from its steps."""
+    margin: FractionBelow1 = 0.0
+    """By what share of each limit the policy stays below it: filled from `--margin`."""
+    margin_errors: NotNegative = 0.0
+    """And by how many standard errors of J_C."""
 
 
-FILLED = ("limits", "cost_discounts", "updates")
+FILLED = ("limits", "cost_discounts", "updates", "margin", "margin_errors")
 """Fields that a run fills: nobody sets them."""
 
 

@@ -52,6 +52,8 @@ _ENDS_COUNT = 1 / 16
 _EXACT_AGES = 4096
 """Ages whose ends are counted one by one; older ones share bins."""
 _OLDEST = 2**24
+_VARIANCE_PACE = 0.1
+"""Weight of the latest change in the mean of squared changes."""
 
 
 def _edges() -> np.ndarray:
@@ -87,6 +89,14 @@ class State(NamedTuple):
     """Starts ever seen; the next goes to row num_starts mod S."""
     time_limit: Float[Array, ""]
     """∞ when there is none. No episode is longer, whether or not one has been seen to end there."""
+    start: Float[Array, "m"]
+    """E[V(s_0)], with the memory of δ."""
+    last: Float[Array, "m"]
+    """The latest estimate."""
+    variance: Float[Array, "m"]
+    """Of what a single batch says."""
+    share: Float[Array, "m"]
+    """Of the latest batch in the estimate."""
 
 
 def init(num_constraints: int, obs_size: int, time_limit: int | None) -> State:
@@ -99,6 +109,10 @@ def init(num_constraints: int, obs_size: int, time_limit: int | None) -> State:
         starts=jnp.zeros((NUM_STARTS, obs_size)),
         num_starts=jnp.int32(0),
         time_limit=jnp.float32(jnp.inf if time_limit is None else time_limit),
+        start=jnp.zeros(num_constraints),
+        last=jnp.zeros(num_constraints),
+        variance=jnp.zeros(num_constraints),
+        share=jnp.ones(num_constraints),
     )
 
 
@@ -129,7 +143,8 @@ def estimate(
     longer: Float[Array, ""] | float = 1.0,
 ) -> tuple[State, Float[Array, "m"]]:
     """J_C of the policy that made the batch; `value`s are V_C at obs, next_obs and the start states before the
-    update."""
+    update. With `longer` above 1 it is that of the last policies: about as many batches are remembered, where an age is
+    seen in every batch, or as many passes of it."""
     over = episode_over(rollout)
     age = rollout.age.reshape(-1)
     bin_of, age_of = (jnp.searchsorted(edges, age, side="right") - 1 for edges in (_BINS, _AGES))
@@ -149,8 +164,10 @@ def estimate(
     # an end at the time limit is not random: `_life_table` adds it
     passes, ends = per_age(samples), per_age(over & (rollout.age + 1 < state.time_limit))
     in_bin = per_bin(samples)
-    keep_delta = jnp.exp(-in_bin / np.diff(_BINS) / _DELTA_MEMORY / longer)
+    seen = in_bin / np.diff(_BINS) / _DELTA_MEMORY
+    keep_delta = jnp.exp(-seen / (1 + (longer - 1) * jnp.maximum(seen, 1)))
     keep_ends = jnp.exp(-(passes - (1 - _ENDS_COUNT) * ends) / np.diff(_AGES) / _END_MEMORY)
+    before = state
     state = state._replace(
         delta=keep_delta * state.delta + delta,
         weight=keep_delta * state.weight + weight,
@@ -158,12 +175,33 @@ def estimate(
         ends=keep_ends * state.ends + ends,
         passes=keep_ends * state.passes + passes,
     )
+    share = weight.sum(-1) / jnp.maximum(state.weight.sum(-1), 1e-9)
+    # an old δ goes with the V(s_0) of its own critic: where δ is remembered for long, so is V(s_0)
     start = _mean_start_value(state, rollout, value, start_value)
+    start = before.start + jnp.where(longer > 1, share, 1.0) * (start - before.start)
     episode = jnp.where(jnp.isinf(state.time_limit), 0.0, state.time_limit / rollout.age.shape[0])
     known = (state.unseen <= _FORGET + 2 * episode) | (discount == 1)[:, None]
     delta = jnp.where(known, _ratio(state.delta, state.weight), 0.0)
     correction = jnp.sum(_life_table(state, discount) * delta, -1)
-    return state, jnp.where(discount < 1, start, 0.0) + correction
+    found = jnp.where(discount < 1, start, 0.0) + correction
+    return state._replace(start=start, last=found, variance=_variance(before, found, share), share=share), found
+
+
+def _variance(before: State, found: Float[Array, "m"], share: Float[Array, "m"]) -> Float[Array, "m"]:
+    """From how much the estimate j changes between batches: if what batch k says, x_k, has the share a in it,
+    j_k = j_{k-1} + a·(x_k − j_{k-1}), then E[(j_k − j_{k-1})²] = Var x · 2a² / (2 − a). A policy that moves adds to the
+    change, so this is rather too much."""
+    share = jnp.maximum(share, 1e-9)
+    change = (found - before.last) ** 2 * (2 - share) / (2 * share**2)
+    known = jnp.sum(before.weight, -1) > 0
+    return jnp.where(known, before.variance + _VARIANCE_PACE * (change - before.variance), 0.0)
+
+
+def standard_error(state: State, longer: Float[Array, ""] | float = 1.0) -> Float[Array, "m"]:
+    """Of an estimate that remembers `longer` times as long as the latest one did: of x with share a in it,
+    √(Var x · a / (2 − a))."""
+    share = 1 - (1 - state.share) ** (1 / longer)
+    return jnp.sqrt(state.variance * share / (2 - share))
 
 
 def _mean_start_value(

@@ -14,8 +14,8 @@ from focops.core.distributions import Distribution
 from focops.core.normalize import RunningStats
 from focops.core.types import Params, Rollout
 
-_MOST_MEMORY = 50.0
-"""By how much longer J_C may remember at the end than at the start."""
+_MOST_MARGIN = 0.05
+"""Share of a limit that is left free at most for the error of J_C."""
 
 
 class Batch(NamedTuple):
@@ -36,6 +36,8 @@ class CostEstimate(NamedTuple):
 
     cost_return: Float[Array, "m"]
     """J_C(π_k)."""
+    aim: Float[Array, "m"]
+    """What the update takes for the limits: below them by the margin."""
     worth: Float[Array, "m"]
     """J_C(π) − J_C(π_k) per unit of E[ratio·Â_C]: the mean discounted length of an episode times the standard deviation
     of Â_C. The expectation is over the batch, where all ages count alike; in the theory a sample of age t counts γ_C^t.
@@ -68,7 +70,9 @@ def estimate(
     estimator = cost_return.remember_starts(critics.cost_return, rollout)
     # as the policy would see them now: the first starts were seen when few observations had been
     start_v_c = values(critics, normalize.apply(stats, estimator.starts), config, first=1)
-    longer = jnp.where(config.settle, 1 / jnp.maximum(1 - progress, 1 / _MOST_MEMORY), 1.0)
+    # batches in which the policy moves as far as in one at the start; counted back from the end √(2K) of K
+    most = jnp.where(config.settle, (2 * config.updates) ** 0.5, 1.0)
+    longer = jnp.minimum(jnp.where(config.settle, 1 / (1 - progress), 1.0), most)
     estimator, j_c = cost_return.estimate(estimator, rollout, v_c, next_v_c, start_v_c, discounts, longer)
     if config.cost_estimator == "episodes":
         published, finished = cost_return.of_finished_episodes(rollout, discounts)
@@ -89,7 +93,19 @@ def estimate(
         cost_target=jax.vmap(flat, out_axes=-1)(cost_advantage + v_c),
     )  # fmt: skip
     critics = in_units_of(critics, jnp.concatenate([batch.target[:, None], batch.cost_target], 1), config)
-    return critics._replace(cost_return=estimator), batch, CostEstimate(j_c, worth)
+    return (
+        critics._replace(cost_return=estimator),
+        batch,
+        CostEstimate(j_c, aim(estimator, most / longer, config), worth),
+    )
+
+
+def aim(estimator: cost_return.State, longer: Float[Array, ""] | float, config: Config) -> Float[Array, "m"]:
+    """b less the margin: a share of b, and some standard errors of J_C, but of these no more than `_MOST_MARGIN`·b.
+    They are those of the end, when J_C will remember `longer` than now, so that the aim does not move with them."""
+    limits = jnp.array(config.limits)
+    errors = config.margin_errors * cost_return.standard_error(estimator, longer)
+    return limits * (1.0 - config.margin) - jnp.minimum(errors, _MOST_MARGIN * limits)
 
 
 def _apart(found: Float[Array, "k *n"]) -> tuple[Float[Array, "*n"], Float[Array, "m *n"]]:

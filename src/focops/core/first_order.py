@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Int, Key
 from focops.core import base, critics, policy, sgd
 from focops.core.base import network
 from focops.core.critics import Critics
-from focops.core.estimate import Batch
+from focops.core.estimate import Batch, CostEstimate
 from focops.core.fields import Count, Positive, pytree_config, static
 from focops.core.spec import Spec
 from focops.core.types import Params
@@ -46,6 +46,7 @@ class Info(NamedTuple):
     """What one update did."""
 
     cost_return: Float[Array, "m"]
+    cost_aim: Float[Array, "m"]
     nu: Float[Array, "m"]
     kl: Float[Array, ""]
     epochs: Int[Array, ""]
@@ -91,11 +92,11 @@ def improve(
 def report(
     state: State,
     batch: Batch,
-    cost_return: Float[Array, "m"],
+    cost: CostEstimate,
     epochs: Int[Array, ""],
     kl: Float[Array, ""],
     config: Config,
 ) -> Info:
     """What the update did, of its last state."""
     losses = critics.errors(state.critics, batch.obs, batch.target, batch.cost_target, config)
-    return Info(cost_return, state.nu, kl, epochs, jnp.mean(batch.old.entropy()), *losses)
+    return Info(cost.cost_return, cost.aim, state.nu, kl, epochs, jnp.mean(batch.old.entropy()), *losses)

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from focops.core import base, critics, policy, surrogates, trust_region
 from focops.core.base import network
 from focops.core.critics import Critics
-from focops.core.estimate import Batch
+from focops.core.estimate import Batch, CostEstimate
 from focops.core.fields import Count, InnerFraction, NotNegative, Positive, pytree_config, static
 from focops.core.spec import Spec
 
@@ -47,6 +47,7 @@ class Info(NamedTuple):
     """What one update did."""
 
     cost_return: Float[Array, "m"]
+    cost_aim: Float[Array, "m"]
     nu: Float[Array, "m"]
     kl: Float[Array, ""]
     epochs: Int[Array, ""]
@@ -112,7 +113,7 @@ def finish(
     agree: Callable[[Float[Array, "P"]], Bool[Array, ""]],
     batch: Batch,
     progress: Float[Array, ""],
-    cost_return: Float[Array, "m"],
+    cost: CostEstimate,
     config: Config,
 ) -> tuple[State, Info]:
     """Take the longest part of `step` that is within the trust region and that `agree` accepts by the surrogates; then
@@ -128,7 +129,9 @@ def finish(
         state.critics, batch.obs, batch.target, batch.cost_target, annealed, config.value_iterations, config
     )
     losses = critics.errors(learned, batch.obs, batch.target, batch.cost_target, config)
-    info = Info(cost_return, state.nu, kl, (share > 0).astype(jnp.int32), share, jnp.mean(batch.old.entropy()), *losses)
+    taken = (share > 0).astype(jnp.int32)
+    entropy = jnp.mean(batch.old.entropy())
+    info = Info(cost.cost_return, cost.aim, state.nu, kl, taken, share, entropy, *losses)
     return state._replace(policy=near.move(x), critics=learned), info
 
 
@@ -136,7 +139,7 @@ def natural_gradient_update(
     state: State,
     batch: Batch,
     progress: Float[Array, ""],
-    cost_return: Float[Array, "m"],
+    cost: CostEstimate,
     config: Config,
 ) -> tuple[State, Info]:
     """TRPO: x = √(2δ / gᵀH⁻¹g) H⁻¹g, shortened until the surrogate rises and the mean KL is within δ."""
@@ -145,4 +148,4 @@ def natural_gradient_update(
     direction = trust_region.conjugate_gradient(near.product, gradient, config.cg_iterations)
     length = jnp.sqrt(2 * config.trust_region / jnp.maximum(gradient @ direction, 1e-30))
     rises = lambda x: near.reward(x) > old
-    return finish(state, near, length * direction, rises, batch, progress, cost_return, config)
+    return finish(state, near, length * direction, rises, batch, progress, cost, config)

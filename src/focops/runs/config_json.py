@@ -118,7 +118,11 @@ def _decode(hint: Any, value: Any, name: str) -> Any:
     if origin in (Union, types.UnionType):
         if value is None and types.NoneType in args:
             return None
-        return _decode(next(arg for arg in args if arg is not types.NoneType), value, name)
+        kinds = [arg for arg in args if arg is not types.NoneType]
+        for kind in kinds[:-1]:
+            with contextlib.suppress(UsageError):
+                return _decode(kind, value, name)
+        return _decode(kinds[-1], value, name)
     if origin is Literal and value in args:
         return value
     if origin is tuple and isinstance(value, list):

@@ -46,7 +46,7 @@ class Trainer:
         )  # fmt: skip
         self.spec = self.env.spec
         self.config = config
-        self.algo_config = iteration.of_run(config.algo, self.spec.constraints, config.iterations)
+        self.algo_config = iteration.of_run(config, self.spec.constraints)
         algorithm = ALGORITHMS[config.algorithm]
         self.network = network(self.algo_config)
         self.collector = Collector(self.env, self.network, config.batch_size // config.num_envs)

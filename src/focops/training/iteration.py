@@ -20,6 +20,10 @@ from focops.core.types import Params, Rollout, Trajectories
 from focops.training import episodes, finite
 from focops.training.state import Record, RunState
 
+_AUTO_MARGIN = 4.0
+"""Standard errors of J_C in `--margin auto`: two for J_C's own error, one for how far the last policy is from those
+that it was measured with, one for an evaluation of some 400 episodes, which is to find that the limit is kept."""
+
 
 class Report(NamedTuple):
     """What an iteration reports."""
@@ -107,13 +111,16 @@ def normalised(trajectories: Trajectories, stats: normalize.RunningStats) -> Rol
     return Rollout(**fields, next_obs=jnp.where(ended[..., None], last, later))
 
 
-def of_run(algo: Any, constraints: Sequence[Constraint], updates: int) -> Any:
-    """The algorithm's config with the constraints' numbers and the number of updates."""
+def of_run(config: TrainConfig, constraints: Sequence[Constraint]) -> Any:
+    """The algorithm's config with the constraints' numbers, the margin and the number of updates."""
+    auto = config.margin == "auto"
     return dataclasses.replace(
-        algo,
+        config.algo,
         limits=tuple(float(c.limit) for c in constraints),
         cost_discounts=tuple(float(c.discount) for c in constraints),
-        updates=float(updates),
+        updates=float(config.iterations),
+        margin=0.0 if auto else float(config.margin),
+        margin_errors=_AUTO_MARGIN if auto else 0.0,
     )
 
 

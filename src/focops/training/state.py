@@ -19,6 +19,7 @@ Arrays = dict[str, np.ndarray]
 Record = dict[str, Any]
 """What an iteration reports, by name."""
 
+_ERROR_OF_COST_RETURN = ("cost_return.start", "cost_return.last", "cost_return.variance", "cost_return.share")
 _NETWORKS = re.compile(r"learner\[0\](\.policy|\.critics\.params|\.critics\.units)(?=[.\[]|$)|learner\[1\]")
 """The names of networks' parameters and of the normaliser among a run's arrays."""
 
@@ -73,7 +74,7 @@ def to_arrays(state: RunState) -> Arrays:
 
 def from_arrays(state: RunState, arrays: Arrays) -> RunState:
     """Inverse of `to_arrays`; names, shapes and the key are those of `state`."""
-    arrays = _with_ring(arrays)
+    arrays = _with_error_of_cost_return(_with_ring(arrays), state)
     learner, stats = fill((state.learner, state.stats), arrays)
     for name, value in to_arrays(state).items():
         # how many rows an environment's array has may change with its episodes: `VectorEnv.restore` checks them
@@ -141,3 +142,9 @@ def _with_ring(arrays: Arrays) -> Arrays:
     ring, last = np.zeros((RECENT, *recent.shape[1:])), int(arrays["episodes/finished"])
     ring[np.arange(last - len(recent), last) % RECENT] = recent
     return arrays | {"episodes/recent": ring}
+
+
+def _with_error_of_cost_return(arrays: Arrays, state: RunState) -> Arrays:
+    """Checkpoints once held no standard error of J_C: it starts anew."""
+    later = {k: v for k, v in named_leaves(state.learner, "learner[0]").items() if k.endswith(_ERROR_OF_COST_RETURN)}
+    return later | arrays
