@@ -5,6 +5,7 @@ import atexit
 import os
 import shutil
 import tempfile
+from importlib.metadata import version
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
@@ -15,8 +16,10 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 # Nearly all programs of the tests compile for longer than they run. At level 0 and without the emitters of fusions that
 # are written in MLIR, XLA takes a seventh of the time; what it computes is the same but for rounding.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
-if "xla_cpu_use_fusion_emitters" not in os.environ.get("XLA_FLAGS", ""):
-    os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_cpu_use_fusion_emitters=false"
+os.environ.setdefault("XLA_FLAGS", "")
+# later versions do not know the flag, and end the process
+if version("jaxlib").startswith("0.10.") and "xla_cpu_use_fusion_emitters" not in os.environ["XLA_FLAGS"]:
+    os.environ["XLA_FLAGS"] += " --xla_cpu_use_fusion_emitters=false"
 
 from jaxtyping import install_import_hook
 
