@@ -25,5 +25,6 @@ CHECKED = ["core", "algorithms", "tabular", "training", "evaluation.device"]
 # of envs all but __init__ (its name is a prefix of the others') and what looks at one foreign environment's values, of
 # any type, ten times in each of its steps: the checker itself was half of the time of tests that train
 CHECKED += ["envs.deadline", "envs.gymnasium", "envs.limits", "envs.mjx", "envs.mjx_model", "envs.mjx_warp"]
-CHECKED += ["envs.mujoco_batch", "envs.registration", "envs.simulator", "envs.stagger", "envs.task_env", "envs.tasks"]
+CHECKED += ["envs.mujoco_batch", "envs.names", "envs.registration", "envs.simulator", "envs.stagger"]
+CHECKED += ["envs.task_env", "envs.tasks"]
 install_import_hook([f"focops.{name}" for name in CHECKED], "beartype.beartype")

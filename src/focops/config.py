@@ -13,6 +13,7 @@ from typing import Any, Literal
 from focops.algorithms import ALGORITHMS
 from focops.core.fields import ranges
 from focops.envs import tasks
+from focops.envs.names import GIVEN_NOTHING, Given
 from focops.errors import UsageError
 
 Preset = Literal["fast", "paper"]
@@ -31,7 +32,8 @@ class TrainConfig:
     algorithm: str = "focops"
     """The algorithm's name."""
     task: str = DEFAULT_TASK
-    """One of `focops tasks`, or any Gymnasium id (`CartPole-v1`, `module:Id-v0`) whose steps carry a cost."""
+    """One of `focops tasks`, or an environment whose steps carry a cost: a Gymnasium id (`CartPole-v1`,
+    `module:Id-v0`), or a class or function that makes one (`module:Name`)."""
     preset: Preset = "fast"
     """fast: parallel environments, J_C by age, damped multipliers, the future valued beyond a time limit, critics in
     units of their targets, noise in units of the actions; for FOCOPS also other minibatches. paper: one environment,
@@ -73,6 +75,8 @@ class TrainConfig:
     """A run whose networks and normaliser this one starts from."""
     out: Path | None = None
     """The run's directory; runs/TASK-ALGO-SEED-TIME if not given."""
+    given: Given = GIVEN_NOTHING
+    """What was given in Python and no name finds."""
 
     @property
     def iterations(self) -> int:

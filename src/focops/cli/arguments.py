@@ -15,6 +15,7 @@ from focops.cli import grid
 from focops.config import DEFAULT_TASK, Backend, TrainConfig, default_config, validate
 from focops.core.base import FILLED
 from focops.core.fields import field_types
+from focops.envs.names import GIVEN_NOTHING, Given
 from focops.errors import UsageError
 from focops.runs.directory import RunDirectory
 from focops.runs.paths import out_path
@@ -134,6 +135,7 @@ class _TrainArguments(TrainConfig):
     init_from: Annotated[Path | None, tyro.conf.arg(name="from", metavar="RUN", help_behavior_hint="")] = None
     out: Annotated[Path | None, _hint("DIR", "(default: runs/TASK-ALGO-SEED-TIME)")] = None
     """The run's directory."""
+    given: Annotated[Given, tyro.conf.Fixed, tyro.conf.Suppress] = GIVEN_NOTHING
     seeds: Annotated[str, _hint("SEEDS", "")] = ""
     """Several seeds, as 0..3 or 0,2,5: one run each."""
     jobs: int = 0

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from focops.core.spec import Constraint
 from focops.envs.limits import Numbers, constrain
+from focops.envs.names import GIVEN_NOTHING, Given
 from focops.envs.tasks import TASKS, Task, find
 from focops.errors import UsageError
 
@@ -22,28 +23,31 @@ def make(
     threads: int = 1,
     stagger: bool = True,
     timeout: float = 0.0,
+    given: Given = GIVEN_NOTHING,
 ) -> "VectorEnv":
     """E environments: one of our tasks by its name, or else a Gymnasium environment by its id.
 
     Args:
-        name: "AntSpeed", "AntSpeed-v0", "focops/AntSpeed-v0"; or "CartPole-v1", "module:Id-v0".
+        name: "AntSpeed", "AntSpeed-v0", "focops/AntSpeed-v0"; or "CartPole-v1", "module:Id-v0", "module:Class".
         num_envs: how many run side by side.
         limits: one per cost; our tasks have the paper's by default, others need them.
         discounts: one per cost (gamma_C); by default the task's, or 0.99.
         threads: of our tasks' physics; it does not change results. Other environments run in the caller's thread.
         stagger: cut the first episodes, so that later ones do not all end together.
         timeout: seconds that a step of Gymnasium environments may take; 0 for no limit.
+        given: the environment itself, where no name finds it.
     """
     if num_envs < 1:
         raise UsageError(f"the number of environments is {num_envs}: it must be at least 1")
     if threads < 1:
         raise UsageError(f"the number of threads is {threads}: it must be at least 1")
-    task = find(name)
+    task = find(name) if given.env is None else None
     # imported late: `focops --help` needs neither Gymnasium nor MuJoCo
     if task is None:
         from focops.envs.gymnasium import GymnasiumVector
 
-        return GymnasiumVector(name, num_envs, limits=limits, discounts=discounts, stagger=stagger, timeout=timeout)
+        env = name if given.env is None else given.env
+        return GymnasiumVector(env, num_envs, limits=limits, discounts=discounts, stagger=stagger, timeout=timeout)
     from focops.envs.mujoco_batch import MujocoBatch
 
     return MujocoBatch(task, num_envs, constraints(task, limits, discounts), threads=threads, stagger=stagger)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from gymnasium import spaces
 
-from focops.envs.gymnasium_env import HOW_TO_ADD_A_COST, check_shapes, open_env, require_in_range
+from focops.envs.gymnasium_env import HOW_TO_ADD_A_COST, Source, check_shapes, require_in_range
 from focops.errors import RunError, UsageError
 
 
@@ -21,18 +21,23 @@ class Answer(NamedTuple):
 
 
 class CheckedEnv:
-    """Environment `index` of several with the same id. `like` is another of them: this one must have its observation
+    """Environment `index` of several of one source. `like` is another of them: this one must have its observation
     space and its number of costs. `at` is the step of the run, for messages."""
 
-    def __init__(self, env_id: str, index: int, like: "CheckedEnv | None" = None) -> None:
-        self._name, self._id = f"environment {index} of {env_id}", env_id
-        self.env = open_env(env_id)
+    def __init__(self, source: Source, index: int, like: "CheckedEnv | None" = None) -> None:
+        self._source, self._id = source, source.name
+        self._name = f"environment {index} of {self._id}"
+        self.env = source.open()
+        if like is not None and self.env.unwrapped is like.env.unwrapped:
+            raise UsageError(f"{self._id} made the same environment twice: make a new one in each call, or num_envs=1")
         self._space = like._space if like else self.env.observation_space
         if not self._space.is_np_flattenable:
-            raise UsageError(f"{env_id} has the observation space {self._space}, which has no fixed size to flatten to")
+            raise UsageError(
+                f"{self._id} has the observation space {self._space}, which has no fixed size to flatten to"
+            )
         self.obs_size = spaces.flatdim(self._space)
         if self.obs_size == 0:
-            raise UsageError(f"{env_id} has the observation space {self._space}, which is empty: observe one number")
+            raise UsageError(f"{self._id} has the observation space {self._space}, which is empty: observe one number")
         self.num_costs = like.num_costs if like else 0
 
     def reset(self, seed: int, at: int) -> np.ndarray:
@@ -50,7 +55,8 @@ class CheckedEnv:
         )
 
     def close(self, at: int) -> None:
-        self._call("close", at)
+        if not self._source.is_instance:
+            self._call("close", at)
 
     def count_costs(self) -> None:
         """Set `num_costs`, from one random step."""

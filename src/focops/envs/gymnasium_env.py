@@ -1,10 +1,12 @@
-"""Opening any Gymnasium environment by its id, with costs in `info`, and converting the policy's actions to its own."""
+"""Opening any Gymnasium environment, with costs in `info`, and converting the policy's actions to its own."""
 
 import copy
 import difflib
-import importlib
+import functools
+import inspect
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import gymnasium
@@ -12,6 +14,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.envs.registration import load_env_creator
 
+from focops.envs.names import find, named
 from focops.envs.tasks import TASKS
 from focops.errors import UsageError
 
@@ -39,43 +42,94 @@ class _CostIntoInfo(gymnasium.Wrapper):
         return obs, reward, terminated, truncated, {**(info or {}), "cost": cost}
 
 
-def open_env(env_id: str) -> gymnasium.Env:
-    """The environment of that id ("Id-v0" or "module:Id-v0") with its time limit, costs in info."""
-    module, _, name = env_id.rpartition(":")
-    if module:
+@dataclass(frozen=True)
+class Source:
+    """What makes environments, and its name in messages."""
+
+    name: str
+    make: Callable[[], gymnasium.Env]
+    is_instance: bool = False
+    """It is one environment of the user's, which `make` returns every time and which is never closed here."""
+
+    def open(self) -> gymnasium.Env:
+        """An environment with its time limit, costs in info."""
         try:
-            importlib.import_module(module)
-        except ImportError as error:
+            env = self.make()
+        except UsageError:
+            raise
+        except gymnasium.error.DependencyNotInstalled as error:
+            raise UsageError(f"{self.name} needs a package that is not installed: {error}") from error
+        except (Exception, SystemExit) as error:
+            where = traceback.extract_tb(error.__traceback__)[-1]
             raise UsageError(
-                f"{env_id}: the module {module!r} cannot be imported ({error}); is it installed, or on PYTHONPATH?"
+                f"{self.name} could not be made: {type(error).__name__}: {error} ({where.filename}:{where.lineno})"
             ) from error
-        except SystemExit as error:
-            raise UsageError(f"{env_id}: the module {module!r} called sys.exit({error}) while imported") from error
-    if name not in gymnasium.registry:
+        if not isinstance(env, gymnasium.Env):
+            raise UsageError(f"{self.name} made {env!r}; it must make a gymnasium.Env")
+        for name in ("observation_space", "action_space"):
+            if not isinstance(getattr(env, name, None), spaces.Space):
+                raise UsageError(f"{self.name} has no {name}; set it, to one of gymnasium.spaces, in __init__")
+        return env
+
+    def require_enough(self, number: int) -> None:
+        if self.is_instance and number > 1:
+            raise UsageError(
+                f"{self.name} is one environment, and num_envs is {number}; it must be 1 for an instance, or give its"
+                " class or a function that makes it: focops.train(MyEnv)"
+            )
+
+
+def source_of(env: Any) -> Source:
+    """Of an id ("Id-v0", "module:Id-v0"), a class or a function that makes one (or its name, "module:Name"), or an
+    instance."""
+    name, _ = named(env)
+    if isinstance(env, gymnasium.Env):
+        return Source(name, lambda: _CostIntoInfo(env), is_instance=True)
+    creator = env
+    if isinstance(env, str):
+        module, _, env_id = env.rpartition(":")
+        creator = find(env) if module else None
+        if creator is None:
+            return Source(name, functools.partial(_make_registered, env, env_id))
+        if env_id in gymnasium.registry:
+            raise UsageError(f"{env}: {module} has that name and registers that id; rename one of them")
+    if not callable(creator):
+        raise UsageError(
+            f"the environment is {env!r}; it must be an id (Id-v0, module:Id-v0), a class of gymnasium.Env or a"
+            " function without arguments that makes one (or its name, module:Name), or an instance"
+        )
+    return Source(name, functools.partial(_create, name, creator))
+
+
+def _create(name: str, creator: Callable[[], Any]) -> Any:
+    try:
+        inspect.signature(creator).bind()
+    except TypeError as error:
+        raise UsageError(
+            f"{name} cannot be called without arguments ({error}); give a function that does it"
+        ) from error
+    except ValueError:  # its signature is not known
+        pass
+    return _with_cost_in_info(creator())
+
+
+def _with_cost_in_info(env: Any) -> Any:
+    return _CostIntoInfo(env) if isinstance(env, gymnasium.Env) else env
+
+
+def _make_registered(text: str, env_id: str) -> gymnasium.Env:
+    if env_id not in gymnasium.registry:
         known = [*(task.removesuffix("-v0") for task in TASKS), *TASKS, *gymnasium.registry]
-        close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+        close = difflib.get_close_matches(env_id, known, n=3, cutoff=0.5)
         hint = f"did you mean {', '.join(close)}?" if close else "`focops tasks` lists ours"
         raise UsageError(
-            f"there is no task or Gymnasium environment {env_id!r}: {hint}"
-            " (an id that a module of yours registers is written module:Id-v0)"
+            f"there is no task or Gymnasium environment {text!r}: {hint}"
+            " (an id that a module of yours registers is written module:Id-v0, a class or function of it module:Name)"
         )
-    spec = copy.copy(gymnasium.spec(name))
+    spec = copy.copy(gymnasium.spec(env_id))
     creator: Any = spec.entry_point if callable(spec.entry_point) else load_env_creator(str(spec.entry_point))
-
-    def create(**kwargs: Any) -> gymnasium.Env:
-        env = creator(**kwargs)
-        return _CostIntoInfo(env) if isinstance(env, gymnasium.Env) else env
-
-    spec.entry_point = create
-    try:
-        return gymnasium.make(spec, disable_env_checker=True)
-    except gymnasium.error.DependencyNotInstalled as error:
-        raise UsageError(f"{env_id} needs a package that is not installed: {error}") from error
-    except (Exception, SystemExit) as error:
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        raise UsageError(
-            f"{env_id} could not be made: {type(error).__name__}: {error} ({where.filename}:{where.lineno})"
-        ) from error
+    spec.entry_point = lambda **kwargs: _with_cost_in_info(creator(**kwargs))
+    return gymnasium.make(spec, disable_env_checker=True)
 
 
 def require_in_range(space: spaces.Space, value: Any) -> None:

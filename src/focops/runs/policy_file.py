@@ -79,6 +79,16 @@ class Policy:
         """Actions as training gives them to the environment: not clipped."""
         return np.asarray(self._act(key, obs, deterministic))
 
+    def require_fit(self, spec: Spec) -> None:
+        """Refuse an environment of other observations or actions than the policy's."""
+        for name in ("obs_size", "action_size", "discrete"):
+            found, own = getattr(spec, name), self.description[name]
+            if found != own:
+                raise UsageError(
+                    f"the environment's {name} is {found}; this policy is of {self.description['task']}, where it is"
+                    f" {own}: give the environment that it was trained in"
+                )
+
     def _warn_of_the_mean_action(self) -> None:
         said = mean_action_outside(self.evaluation)
         if said:
