@@ -107,7 +107,7 @@ class Policy:
 def mean_action_outside(evaluation: dict[str, Any] | None) -> str:
     """What an evaluation says of a mean action that it did not find within its limits; "" if it did, or has none. Also
     where every episode cost the same and that is within: no number of such episodes would give a verdict."""
-    if evaluation is None or verdict(evaluation["mean_action"]) == "satisfied":
+    if evaluation is None or verdict(evaluation["mean_action"]) in ("satisfied", ""):
         return ""
     sampled, mean = evaluation["sampled"], evaluation["mean_action"]
     identical = all(low == high for low, high in mean["discounted_cost_interval"].values())
@@ -115,7 +115,7 @@ def mean_action_outside(evaluation: dict[str, Any] | None) -> str:
         return ""
     return (
         f"the mean action of this policy was not found within its limits in {mean['episodes']} episodes after training:"
-        f" {costs_found(mean)} (sampled actions: {costs_found(sampled)})"
+        f" {', '.join(costs_found(mean))} (sampled actions: {', '.join(costs_found(sampled))})"
     )
 
 
@@ -234,7 +234,6 @@ def _evaluated(meta: Any, file: Path) -> dict[str, Any] | None:
         judged = part.get("verdict") if isinstance(part, dict) else None
         return (
             isinstance(judged, dict)
-            and len(judged) > 0
             and all(isinstance(each, str) and each in VERDICTS for each in judged.values())
             and all(numbers(part.get(name), judged.keys()) for name in ("discounted_cost", "cost_limit"))
             and isinstance(part.get("discounted_cost_interval"), dict)

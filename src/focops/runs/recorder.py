@@ -177,7 +177,7 @@ def summary(config: TrainConfig, spec: Spec, state: RunState, wall_s: float) -> 
     constraints, samples = spec.constraints, int(state.iteration) * config.batch_size
     m = len(constraints)
     discounted = None if means is None else means[2 : 2 + m]
-    within = None if discounted is None else bool(np.all(discounted <= [c.limit for c in constraints]))
+    within = None if discounted is None or m == 0 else bool(np.all(discounted <= [c.limit for c in constraints]))
     return {
         "task": config.task,
         "algo": config.algorithm,
