@@ -7,10 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from focops import envs
 from focops.config import TrainConfig, default_config, validate
 from focops.core.base import FILLED
 from focops.core.networks import Network
+from focops.core.spec import Spec
 from focops.display.progress import Display, ManyDisplay, OneRun
+from focops.envs.limits import by_name
 from focops.envs.names import Given, is_instance, named
 from focops.errors import RunError, UsageError
 from focops.evaluation.final import evaluate_delivered
@@ -55,13 +60,15 @@ def train(
     if unknown:
         raise UsageError(f"unknown option {min(unknown)!r}; there are: {', '.join(sorted(own | of_algo))}")
     for name in {"cost_limit", "cost_discount"} & set(options):
-        value = options[name]
-        options[name] = (float(value),) if isinstance(value, int | float) else tuple(map(float, value))
+        options[name] = _per_cost(name, options[name])
     if options.get("init_from") is not None:
         options["init_from"] = Path(options["init_from"])
     if is_instance(env):
         options.setdefault("num_envs", 1)
         log.warning("%s is one environment, stepped alone; give its class, and several run side by side", task_name)
+    cost = None
+    if options.get("cost") is not None:
+        options["cost"], cost = named(options["cost"])
     algo_options = {k: v for k, v in options.items() if k in of_algo}
     for name, value in algo_options.items():  # 2 and 2.0 are one value, and one compiled program
         if isinstance(getattr(config.algo, name), float):
@@ -70,7 +77,7 @@ def train(
         config,
         algo=dataclasses.replace(config.algo, **algo_options),
         out=None if out is None else out_path(out),
-        given=Given(env),
+        given=Given(env, cost),
         **{k: v for k, v in options.items() if k in own},
     )
     return run(config, display=display, sinks=sinks, callbacks=callbacks)
@@ -116,6 +123,7 @@ def run_all(
     with contextlib.ExitStack() as stack:
         recorders = []
         for config, spec in zip(configs, trainer.specs, strict=True):
+            config = _with_names(config, spec)
             directory = stack.enter_context(RunDirectory.create(config))
             observers = stack.enter_context(Observers(directory.path, sinks, callbacks))
             recorders.append(Recorder(dataclasses.replace(config, out=directory.path), spec, directory, observers))
@@ -135,18 +143,19 @@ def resume(
     should_stop: Callable[[], bool] = lambda: False,
     network: Network | None = None,
     env: Any = None,
+    cost: Any = None,
     changes: Mapping[str, Any] | None = None,
 ) -> Run:
     """Resume a run from its newest valid checkpoint (from the start if it has none yet).
 
     `steps` is a new total; learning rates are then annealed over that total, so those of a finished run rise again.
     `changes` are new values for the algorithm's numbers: focops.resume("cheetah", changes={"policy_rate": 1e-4}).
-    `network` is needed only if the run used one of your own, `env` only if no name finds its environment. `sinks` and
-    `callbacks` are those of `train`, given again.
+    `network` is needed only if the run used one of your own, `env` and `cost` only if no name finds them. `sinks`
+    and `callbacks` are those of `train`, given again.
     """
     outcomes = resume_all(
         [path], steps=steps, display=OneRun(display) if display else None, sinks=sinks, callbacks=callbacks,
-        should_stop=should_stop, network=network, env=env, changes=changes,
+        should_stop=should_stop, network=network, env=env, cost=cost, changes=changes,
     )  # fmt: skip
     return _only(outcomes)
 
@@ -161,13 +170,14 @@ def resume_all(
     should_stop: Callable[[], bool] = lambda: False,
     network: Network | None = None,
     env: Any = None,
+    cost: Any = None,
     changes: Mapping[str, Any] | None = None,
 ) -> list[Run | RunError]:
     """Resume runs that share a program (on the CPU: a single run), from the newest checkpoint that all of them have."""
     require_callable(sinks, callbacks)
     with contextlib.ExitStack() as stack:
         directories = [stack.enter_context(RunDirectory.open(Path(path))) for path in paths]
-        configs = [_changed(each.config_with(network, Given(env)), steps, changes or {}) for each in directories]
+        configs = [_changed(each.config_with(network, Given(env, cost)), steps, changes or {}) for each in directories]
         for directory, config in zip(directories, configs, strict=True):
             directory.require_no_lost_checkpoint(config.checkpoint_every)
         trainer = _trainer(configs)
@@ -188,6 +198,26 @@ def resume_all(
         if found is not None:
             loop.resumed()
         return loop.run(display, should_stop, evaluate_delivered)
+
+
+def _per_cost(name: str, value: Any) -> tuple[float, ...] | dict[str, float]:
+    """A number, several, or a mapping from the costs' names."""
+    try:
+        if isinstance(value, Mapping):
+            return {str(cost): float(number) for cost, number in value.items()}
+        return (float(value),) if np.ndim(value) == 0 else tuple(map(float, value))
+    except (TypeError, ValueError):
+        raise UsageError(
+            f'{name} is {value!r}; it must be a number, one for each cost, or {{"speed": 25, "torque": 3}}'
+        ) from None
+
+
+def _with_names(config: TrainConfig, spec: Spec) -> TrainConfig:
+    """The config with the numbers of a user's environment by the names of its costs, where it has names for them."""
+    if envs.find(config.task) is not None:
+        return config
+    limits, discounts = (by_name(spec.constraints, each) for each in (config.cost_limit, config.cost_discount))
+    return dataclasses.replace(config, cost_limit=limits, cost_discount=discounts)
 
 
 def _trainer(configs: Sequence[TrainConfig]) -> Trainer:

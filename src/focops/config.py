@@ -5,7 +5,7 @@ import importlib.util
 import itertools
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -45,10 +45,15 @@ class TrainConfig:
     """Samples to train for; rounded up to whole batches."""
     seed: int = 0
     """Seed of everything random in the run, in [0, 2⁶³)."""
-    cost_limit: tuple[float, ...] | None = None
-    """b: limit of each constraint's cost return; the task's own if not given. ≥ 0."""
-    cost_discount: tuple[float, ...] | None = None
-    """γ_C: discount of each constraint's cost, in (0, 1]; 1 is the plain episode sum. The task's own if not given."""
+    cost_limit: tuple[float, ...] | dict[str, float] | None = None
+    """b: limit of each constraint's cost return, in order or by name (25 3, speed=25 torque=3); the task's own if not
+    given. ≥ 0."""
+    cost_discount: tuple[float, ...] | dict[str, float] | None = None
+    """γ_C: discount of each constraint's cost, in (0, 1], in order or by name; 1 is the plain episode sum. The task's
+    own if not given."""
+    cost: str | None = None
+    """A function of a module, `module:function`, that computes costs from (obs, action, reward, info) after each step,
+    for environments that have none; if they have, it replaces them."""
     num_envs: int = 32
     """E: environments stepped side by side; must divide the batch. ≥ 1."""
     batch_size: int = 2048
@@ -167,10 +172,14 @@ def validate(config: TrainConfig) -> None:
         batch % minibatch == 0, "--algo.minibatch-size", minibatch, f"a divisor of --batch-size ({batch})",
         f"Use a batch of {_nearest(batch, minibatch)}, or a minibatch of {_divisor(batch, minibatch)}",
     )  # fmt: skip
-    for limit in config.cost_limit or ():
+    for limit in _values(config.cost_limit):
         require(0 <= limit < math.inf, "--cost-limit", limit, "a finite number ≥ 0, one for each cost")
-    for discount in config.cost_discount or ():
+    for discount in _values(config.cost_discount):
         require(0 < discount <= 1, "--cost-discount", discount, "in (0, 1], one for each cost")
+
+
+def _values(per_cost: Mapping[str, float] | tuple[float, ...] | None) -> Iterable[float]:
+    return per_cost.values() if isinstance(per_cost, Mapping) else per_cost or ()
 
 
 def require_mjx(task: str) -> None:

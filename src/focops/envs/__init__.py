@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from focops.core.spec import Constraint
-from focops.envs.limits import Numbers, constrain
+from focops.envs.limits import PerCost, constrain
 from focops.envs.names import GIVEN_NOTHING, Given
 from focops.envs.tasks import TASKS, Task, find
 from focops.errors import UsageError
@@ -18,8 +18,10 @@ def make(
     name: str,
     num_envs: int,
     *,
-    limits: Numbers | None = None,
-    discounts: Numbers | None = None,
+    limits: PerCost | None = None,
+    discounts: PerCost | None = None,
+    cost: str | None = None,
+    needs_cost: bool = True,
     threads: int = 1,
     stagger: bool = True,
     timeout: float = 0.0,
@@ -30,12 +32,14 @@ def make(
     Args:
         name: "AntSpeed", "AntSpeed-v0", "focops/AntSpeed-v0"; or "CartPole-v1", "module:Id-v0", "module:Class".
         num_envs: how many run side by side.
-        limits: one per cost; our tasks have the paper's by default, others need them.
-        discounts: one per cost (gamma_C); by default the task's, or 0.99.
+        limits: one per cost, or by name; our tasks have the paper's by default, others need them.
+        discounts: one per cost (gamma_C), or by name; by default the task's, or 0.99.
+        cost: "module:function", which computes the costs of a Gymnasium environment from (obs, action, reward, info).
+        needs_cost: refuse an environment without a cost; otherwise it has no constraint.
         threads: of our tasks' physics; it does not change results. Other environments run in the caller's thread.
         stagger: cut the first episodes, so that later ones do not all end together.
         timeout: seconds that a step of Gymnasium environments may take; 0 for no limit.
-        given: the environment itself, where no name finds it.
+        given: the environment or the function itself, where no name finds it.
     """
     if num_envs < 1:
         raise UsageError(f"the number of environments is {num_envs}: it must be at least 1")
@@ -46,20 +50,18 @@ def make(
     if task is None:
         from focops.envs.gymnasium import GymnasiumVector
 
-        env = name if given.env is None else given.env
-        return GymnasiumVector(env, num_envs, limits=limits, discounts=discounts, stagger=stagger, timeout=timeout)
+        return GymnasiumVector(
+            name if given.env is None else given.env, num_envs, limits=limits, discounts=discounts,
+            needs_cost=needs_cost, stagger=stagger, timeout=timeout, cost=cost if given.cost is None else given.cost,
+        )  # fmt: skip
+    if cost is not None:
+        raise UsageError(f"--cost is {cost}, but {task.name} is a task of ours, with its own: leave --cost out")
     from focops.envs.mujoco_batch import MujocoBatch
 
     return MujocoBatch(task, num_envs, constraints(task, limits, discounts), threads=threads, stagger=stagger)
 
 
-def constraints(task: Task, limits: Numbers | None, discounts: Numbers | None) -> tuple[Constraint, ...]:
+def constraints(task: Task, limits: PerCost | None, discounts: PerCost | None) -> tuple[Constraint, ...]:
     """Our task's constraints, with other limits and discounts where they are given."""
     own = task.constraints
-    return constrain(
-        task.name,
-        [each.name for each in own],
-        [each.limit for each in own] if limits is None else limits,
-        [each.discount for each in own] if discounts is None else discounts,
-        task.time_limit,
-    )
+    return constrain(task.name, [each.name for each in own], limits, discounts, task.time_limit, own)

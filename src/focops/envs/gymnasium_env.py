@@ -4,9 +4,10 @@ import copy
 import difflib
 import functools
 import inspect
+import logging
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gymnasium
@@ -18,12 +19,33 @@ from focops.envs.names import find, named
 from focops.envs.tasks import TASKS
 from focops.errors import UsageError
 
-HOW_TO_ADD_A_COST = """return one from step, in info["cost"] (a number, or one per constraint) or third of six values;
-for an environment that is not yours, register a wrapper of it with gymnasium.register and train that:
-    class Costed(gymnasium.Wrapper):
-        def step(self, action):
-            obs, reward, terminated, truncated, info = self.env.step(action)
-            return obs, reward, terminated, truncated, {**info, "cost": my_cost(obs, action)}"""
+log = logging.getLogger(__name__)
+
+HOW_TO_ADD_A_COST = """return one from step, in info["cost"] (a number, a vector, a mapping from names) or third of six
+values; for an environment that is not yours, compute it: --cost my_module:my_cost, with
+    def my_cost(obs, action, reward, info):
+        return abs(obs[0])
+or train without constraints: --algo ppo"""
+
+
+class _Costed(gymnasium.Wrapper):
+    """Computes the cost by a function of the user's, in place of the environment's own."""
+
+    def __init__(self, env: gymnasium.Env, name: str, cost: Callable[[Any, Any, Any, Any], Any]) -> None:
+        super().__init__(env)
+        self._name, self._cost = name, cost
+
+    def step(self, action: Any) -> Any:
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        if "cost" in info:
+            _say_that_the_cost_is_replaced(self._name, named(self._cost)[0])
+        return obs, reward, terminated, truncated, {**info, "cost": self._cost(obs, action, reward, info)}
+
+
+@functools.cache
+def _say_that_the_cost_is_replaced(name: str, cost: str) -> None:
+    """Once in a process."""
+    log.warning("%s has a cost of its own; --cost %s replaces it", name, cost)
 
 
 class _CostIntoInfo(gymnasium.Wrapper):
@@ -50,6 +72,8 @@ class Source:
     make: Callable[[], gymnasium.Env]
     is_instance: bool = False
     """It is one environment of the user's, which `make` returns every time and which is never closed here."""
+    cost: Callable[[Any, Any, Any, Any], Any] | None = None
+    """Computes the cost from (obs, action, reward, info)."""
 
     def open(self) -> gymnasium.Env:
         """An environment with its time limit, costs in info."""
@@ -69,7 +93,7 @@ class Source:
         for name in ("observation_space", "action_space"):
             if not isinstance(getattr(env, name, None), spaces.Space):
                 raise UsageError(f"{self.name} has no {name}; set it, to one of gymnasium.spaces, in __init__")
-        return env
+        return env if self.cost is None else _Costed(env, self.name, self.cost)
 
     def require_enough(self, number: int) -> None:
         if self.is_instance and number > 1:
@@ -79,9 +103,23 @@ class Source:
             )
 
 
-def source_of(env: Any) -> Source:
+def source_of(env: Any, cost: Any = None) -> Source:
     """Of an id ("Id-v0", "module:Id-v0"), a class or a function that makes one (or its name, "module:Name"), or an
-    instance."""
+    instance; `cost` is a function of (obs, action, reward, info) or its name."""
+    source = _source_of(env)
+    if isinstance(cost, str):
+        module, _, function = cost.rpartition(":")
+        if not module:
+            raise UsageError(f"--cost is {cost!r}; it must be written module:function")
+        cost = find(cost)
+        if cost is None:
+            raise UsageError(f"--cost: the module {module!r} has no function {function!r}; define it there")
+    if cost is not None and not callable(cost):
+        raise UsageError(f"cost is {cost!r}; it must be a function of (obs, action, reward, info), or module:function")
+    return replace(source, cost=cost)
+
+
+def _source_of(env: Any) -> Source:
     name, _ = named(env)
     if isinstance(env, gymnasium.Env):
         return Source(name, lambda: _CostIntoInfo(env), is_instance=True)

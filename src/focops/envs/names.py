@@ -13,6 +13,8 @@ class Given(NamedTuple):
 
     env: Any = None
     """A class, a function or an instance."""
+    cost: Any = None
+    """A function of (obs, action, reward, info)."""
 
 
 GIVEN_NOTHING = Given()

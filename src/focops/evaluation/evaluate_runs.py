@@ -20,7 +20,7 @@ from focops.evaluation.judge import Evaluation, estimate, judge
 from focops.evaluation.protocol import Protocol
 from focops.runs.directory import RunDirectory, runs_in
 from focops.runs.policy_file import Policy, load
-from focops.training.host import configure_jax
+from focops.training.host import configure_jax, make_envs
 
 log = logging.getLogger(__name__)
 
@@ -43,15 +43,16 @@ def evaluate(
     threads: int = 1,
     network: Network | None = None,
     env: Any = None,
+    cost: Any = None,
     backend: Backend = "cpu",
 ) -> Evaluation:
     """Evaluate a run's policy on `episodes` episodes, shared out evenly among `seeds`. Nothing of the run is changed.
 
     focops.evaluate("cheetah", episodes=100, seeds=range(10)) is the paper's generalisation protocol. `network` is
-    needed only if the run used one of your own, `env` only if no name finds its environment.
+    needed only if the run used one of your own, `env` and `cost` only if no name finds them.
     """
     protocol = Protocol(episodes, tuple(map(int, seeds)), deterministic, confidence)
-    return _evaluate([run], protocol, backend, threads, network, Given(env))[0]
+    return _evaluate([run], protocol, backend, threads, network, Given(env, cost))[0]
 
 
 def evaluate_all(
@@ -64,6 +65,7 @@ def evaluate_all(
     threads: int = 1,
     network: Network | None = None,
     env: Any = None,
+    cost: Any = None,
     backend: Backend = "cpu",
 ) -> list[Evaluation]:
     """Evaluate many runs, each as `evaluate` does: those of a grid, or of several paths (of runs or grids).
@@ -74,7 +76,7 @@ def evaluate_all(
     protocol = Protocol(episodes, tuple(map(int, seeds)), deterministic, confidence)
     paths = [runs] if isinstance(runs, Path | str) else list(runs)
     found = {run.resolve(): run for path in paths for run in runs_in(path)}  # each once, also if named twice
-    return _evaluate(list(found.values()), protocol, backend, threads, network, Given(env))
+    return _evaluate(list(found.values()), protocol, backend, threads, network, Given(env, cost))
 
 
 def _evaluate(
@@ -123,10 +125,7 @@ def on_host(
     config, first = run.config, protocols[0]
     each = first.episodes // len(first.seeds)
     at_once = host.AT_ONCE if envs.find(config.task) else 1 if is_instance(config.given.env) else config.num_envs
-    env = envs.make(
-        config.task, min(each, at_once), limits=config.cost_limit, discounts=config.cost_discount,
-        threads=threads, stagger=False, timeout=config.env_timeout, given=config.given,
-    )  # fmt: skip
+    env = make_envs(config, min(each, at_once), threads)
     found = []
     try:
         run.policy.require_fit(env.spec)

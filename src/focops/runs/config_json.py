@@ -26,7 +26,7 @@ _FIRST = (
 """What config.json has had from the first version on."""
 _REMOVED = {"algo.cost_fade": 0.0, "algo.nu_anneal": 0.0, "algo.early_stop": True}
 """Fields that only older versions had, and the value at which they had no effect."""
-_GIVEN = {"env": ("task", "an environment")}
+_GIVEN = {"env": ("task", "an environment"), "cost": ("cost", "a cost function")}
 """What may have been given in Python: the argument, the field with its name, and what it is called."""
 _NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
@@ -111,6 +111,8 @@ def _encode(value: Any) -> Any:
         return {name: _encode(item) for name, item in (fields | network).items()}
     if isinstance(value, Path):
         return str(value)
+    if isinstance(value, dict):
+        return {key: _encode(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_encode(item) for item in value]
     if isinstance(value, np.generic):
@@ -147,7 +149,11 @@ def _decode(hint: Any, value: Any, name: str) -> Any:
     if origin in (Union, types.UnionType):
         if value is None and types.NoneType in args:
             return None
-        return _decode(next(arg for arg in args if arg is not types.NoneType), value, name)
+        kinds = [arg for arg in args if arg is not types.NoneType]
+        mapping = [arg for arg in kinds if get_origin(arg) is dict and isinstance(value, dict)]
+        return _decode((mapping or kinds)[0], value, name)
+    if origin is dict and isinstance(value, dict):
+        return {key: _decode(args[1], item, f"{name}.{key}") for key, item in value.items()}
     if origin is Literal and value in args:
         return value
     if origin is tuple and isinstance(value, list):
