@@ -69,8 +69,9 @@ def shares(summaries: Sequence[Summary]) -> str:
 
 def summary_text(summary: Summary, commands: Sequence[str] = ()) -> Text:
     """A run's summary: training mean, delivered policy and its mean action with each cost against its limit, rate,
-    where the files are and what to do next."""
+    where the files are, hints, and what to do next."""
     rows = [*_training(summary), *_policy(summary), ("files", [summary["out"]])]
+    rows += [("" if i else "hint", [hint]) for i, hint in enumerate(summary.get("hints", ()))]
     rows += [("" if i else "next", [command]) for i, command in enumerate(commands)]
     width = max(len(label) for label, _ in rows)
     head = f"{summary['task']} · {summary['algo']} · seed {summary['seed']}"
