@@ -21,7 +21,7 @@ from focops.runs.directory import RunDirectory
 from focops.runs.paths import out_path
 from focops.runs.sinks import OpenSink, asked_for
 
-_NOT_FLAGS = (*FILLED, "network")
+NOT_FLAGS = (*FILLED, "network")
 """Fields of an algorithm's Config that are not flags: filled by the run, or set from Python."""
 _COUNT = re.compile(r"(\d+)(?:\.(\d+))?(?:([kmg])|e\+?(\d{1,2}))?", re.IGNORECASE)
 _POWERS = {"k": 3, "m": 6, "g": 9}
@@ -203,7 +203,7 @@ def parse(words: Sequence[str]) -> Options:
     given = tyro.cli(_TrainArguments, args=ordered, default=shown, prog="focops train")
     fields = {name: getattr(given, name) for name in fields}
     fields |= {name: None for name in own if fields[name] in (own[name], ())}
-    algo = {name: getattr(given.algo, name) for name in _fields(defaults.algo) if name not in _NOT_FLAGS}
+    algo = {name: getattr(given.algo, name) for name in _fields(defaults.algo) if name not in NOT_FLAGS}
     fields |= {"task": defaults.task, "algo": dataclasses.replace(defaults.algo, **algo)}
     return Options(TrainConfig(**fields), given.quiet, asked_for(given.wandb), given.jobs)
 
@@ -270,6 +270,6 @@ def _fields(config: Any) -> dict[str, Any]:
 def _shown(kind: type) -> type:
     """An algorithm's Config with the fields hidden that are not flags."""
     hints = field_types(kind)
-    hidden = {name: Annotated[hints[name], tyro.conf.Fixed, tyro.conf.Suppress] for name in _NOT_FLAGS if name in hints}
+    hidden = {name: Annotated[hints[name], tyro.conf.Fixed, tyro.conf.Suppress] for name in NOT_FLAGS if name in hints}
     namespace = {"__annotations__": hints | hidden, "__no_type_check__": False, "__module__": kind.__module__}
     return dataclass(frozen=True)(type("Config", (kind,), namespace))

@@ -12,7 +12,7 @@ from focops.config import TrainConfig
 from focops.envs.names import GIVEN_NOTHING, Given
 from focops.errors import RunError, UsageError
 from focops.runs.config_json import config_from_json, config_to_json
-from focops.runs.files import make_own_folder, refuse_link, write_json
+from focops.runs.files import make_own_folder, refuse_link, resume_command, write_json
 from focops.runs.identity import Identity, run_id
 from focops.runs.lock import Lock
 from focops.runs.paths import default_path
@@ -105,7 +105,7 @@ class RunDirectory:
             holds_run = self._holds_run
             existing = next(path for path in (self.path, *self.path.absolute().parents) if path.exists())
         if holds_run:
-            raise UsageError(f"{self.path} holds a run; `focops resume {self.path}` goes on with it, or {_ELSEWHERE}")
+            raise UsageError(f"{self.path} holds a run; `{resume_command(self.path)}` goes on with it, or {_ELSEWHERE}")
         if not existing.is_dir():
             raise UsageError(f"cannot make a run's directory {self.path}: {existing} is a file; {_ELSEWHERE}")
         if not os.access(existing, os.W_OK | os.X_OK):

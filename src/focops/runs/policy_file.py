@@ -19,7 +19,7 @@ from focops.display.summary import ACTING, VERDICTS, costs_found, verdict
 from focops.errors import UsageError
 from focops.runs import checkpoint
 from focops.runs.directory import RunDirectory
-from focops.runs.files import make_own_folder, write_atomically
+from focops.runs.files import make_own_folder, resume_command, write_atomically
 from focops.runs.identity import Identity, difference
 from focops.training import finite
 
@@ -194,7 +194,7 @@ def _require_own(directory: RunDirectory, file: Path, found: Any) -> None:
         other = difference(found, directory.identity)
         if other:
             raise UsageError(
-                f"{file} is of another run ({other}); `focops resume {directory.path}` writes the policy of its own"
+                f"{file} is of another run ({other}); `{resume_command(directory.path)}` writes the policy of its own"
                 f" newest checkpoint again, and focops.load({str(file)!r}) loads this one by itself"
             )
 
