@@ -123,9 +123,10 @@ def test_a_run_of_a_class_is_evaluated_in_one_instance() -> None:
     assert make("one", 1, limits=[1.0], given=Given(Coin())).num_envs == 1
 
 
-def test_the_time_limit_of_an_instance_is_that_of_its_spec() -> None:
-    env = make("one", 1, limits=[1.0], given=Given(gymnasium.wrappers.TimeLimit(Coin(), 5)))
-    assert env.spec.time_limit is None
+def test_the_time_limit_is_that_of_the_spec_or_of_a_wrapper() -> None:
+    assert make("one", 1, limits=[1.0], given=Given(Coin())).spec.time_limit is None
+    limited = gymnasium.wrappers.OrderEnforcing(gymnasium.wrappers.TimeLimit(Coin(), 7))
+    assert make("one", 1, limits=[1.0], given=Given(limited)).spec.time_limit == 7
     gymnasium.register("LimitedCoin-v0", entry_point=Coin, max_episode_steps=5)
     assert make("one", 1, limits=[1.0], given=Given(gymnasium.make("LimitedCoin-v0"))).spec.time_limit == 5
 

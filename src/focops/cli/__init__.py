@@ -193,7 +193,7 @@ def tasks(words: list[str]) -> int:
             limit, discount = f"{constraint.limit:g}", f"{constraint.discount:g}"
             table.add_row(task.name, constraint.name, limit, discount, f"{task.time_limit} steps")
     Console(highlight=False).print(table)
-    print("\nAny Gymnasium environment with a cost trains as well:  focops train module:Id-v0 --cost-limit B")
+    print("\nAny Gymnasium environment trains as well, by id or class:  focops train module:Name --cost-limit B")
     return 0
 
 

@@ -16,7 +16,7 @@ from focops.core.spec import Spec
 from focops.core.types import Step
 from focops.envs.checked_env import CheckedEnv
 from focops.envs.deadline import Deadline
-from focops.envs.gymnasium_env import action_bounds, action_encoder, source_of
+from focops.envs.gymnasium_env import action_bounds, action_encoder, source_of, time_limit_of
 from focops.envs.limits import PerCost, constrain
 from focops.envs.names import named
 from focops.envs.stagger import first_horizons
@@ -61,7 +61,7 @@ class GymnasiumVector:
         action_size, discrete, self._encode = action_encoder(self.env_id, first.env.action_space)
         with self._deadline:
             first.find_costs(needs_cost, limits)
-        time_limit = first.env.spec.max_episode_steps if first.env.spec else None
+        time_limit = time_limit_of(first.env)
         self.spec = Spec(
             obs_size=first.obs_size,
             action_size=action_size,

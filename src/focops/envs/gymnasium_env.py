@@ -170,6 +170,17 @@ def _make_registered(text: str, env_id: str) -> gymnasium.Env:
     return gymnasium.make(spec, disable_env_checker=True)
 
 
+def time_limit_of(env: gymnasium.Env) -> int | None:
+    """As it is registered; if it is not, of a TimeLimit around it."""
+    if env.spec is not None:
+        return env.spec.max_episode_steps
+    while isinstance(env, gymnasium.Wrapper):
+        if isinstance(env, gymnasium.wrappers.TimeLimit):
+            return env._max_episode_steps
+        env = env.env
+    return None
+
+
 def require_in_range(space: spaces.Space, value: Any) -> None:
     """Raise ValueError for a class that a discrete space does not have: -1 would be encoded as the last one."""
     if isinstance(space, spaces.Dict):

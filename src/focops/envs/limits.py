@@ -35,7 +35,8 @@ def constrain(
         if discount == 1 and time_limit is None:
             raise UsageError(
                 f"the discount of {name} is 1, but {env} has no time limit, so the sum of its costs may be endless:"
-                " use a discount below 1, or register the environment with max_episode_steps"
+                " use a discount below 1, or register the environment with max_episode_steps (around a class or an"
+                " instance put gymnasium.wrappers.TimeLimit)"
             )
     return tuple(Constraint(name, float(chosen_limits[name]), float(chosen_discounts[name])) for name in names)
 
