@@ -253,7 +253,7 @@ def test_an_environment_that_cannot_be_replayed_says_so(caplog):
         (
             "user_envs:Costless-v0",
             {},
-            r'returns no cost.*info\["cost"\].*third of six.*gymnasium.Wrapper',
+            r'returns no cost.*info\["cost"\].*third of six.*--cost my_module:my_cost.*--algo ppo',
         ),
         ("user_envs:Counter-v0", {"limits": None}, r"1 cost\(s\) and no limit.*--cost-limit B"),
         ("user_envs:TwoCosts-v0", {}, r"2 cost\(s\) \(cost_0, cost_1\), but 1 limit\(s\).*--cost-limit"),

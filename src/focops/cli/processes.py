@@ -19,7 +19,7 @@ from focops.cli.signals import STOPS, conclude, stop_on_signals, while_heard
 from focops.display.grid import choose_display
 from focops.errors import UsageError
 from focops.runs.directory import RunDirectory
-from focops.runs.files import held_in_place, open_own, write_json
+from focops.runs.files import held_in_place, open_own, resume_command, write_json
 from focops.runs.paths import default_path
 from focops.runs.sinks import read_last
 
@@ -62,7 +62,7 @@ def train(runs: Sequence[tuple[str, Options, Sequence[str]]]) -> int:
     first = runs[0][1]
     base = first.config.out or default_path(first.config, "grid")
     if (base / "grid.json").exists():
-        raise UsageError(f"{base} holds a grid; `focops resume {base}` goes on with it, or choose another --out")
+        raise UsageError(f"{base} holds a grid; `{resume_command(base)}` goes on with it, or choose another --out")
     if len({options.config.backend for _, options, _ in runs}) > 1:
         raise UsageError("--backend is cpu and mjx in one grid; give one of them, and make another grid of the other")
     for name, options, _ in runs:

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Protocol, TextIO
 
 from rich.console import Console, Group, RenderableType
@@ -11,6 +11,8 @@ from rich.progress_bar import ProgressBar
 from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
+
+from focops.display.numbers import clock, count, number
 
 Record = dict[str, Any]
 PLAIN_SECONDS = 5.0
@@ -143,11 +145,13 @@ class LiveDisplay:
         self._record: Record | None = None
         self._note: Spinner | None = None
         self._pace = Pace()
+        self._sums = set[str]()
         self._compiling = Spinner("dots", " compiling and collecting the first batch")
         self._live = Live(console=console, refresh_per_second=4, get_renderable=self._render)
 
     def start(self, config: Any, spec: Any) -> None:
         self._title, self._began = title(config), time.monotonic()
+        self._sums = {each.name for each in spec.constraints if each.discount == 1} if spec else set()
         self._live.start()
 
     def update(self, record: Record) -> None:
@@ -169,7 +173,9 @@ class LiveDisplay:
         if self._record is None:
             return Group(head, *(notes or [self._compiling]))
         elapsed = time.monotonic() - self._began
-        return Group(head, _bar(self._record, self._pace, elapsed), _reward(self._record), costs(self._record), *notes)
+        rows = [_bar(self._record, self._pace, elapsed), _reward(self._record)]
+        rows += [costs(self._record, self._sums)] if constraint_names(self._record) else []
+        return Group(head, *rows, *notes)
 
 
 class Pace:
@@ -250,17 +256,19 @@ def _reward(record: Record) -> RenderableType:
     return Text.from_markup("   ".join(parts), overflow="ellipsis")
 
 
-def costs(record: Record) -> RenderableType:
-    """A row per constraint: its cost against its limit, green within it and red beyond."""
+def costs(record: Record, sums: Collection[str] = ()) -> RenderableType:
+    """A row per constraint: its cost against its limit, green within it and red beyond. `sums` are those whose
+    discount is 1."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
     table.add_column("constraint", no_wrap=True, overflow="ellipsis")
-    for heading in ("discounted cost", "J_C estimate", "limit", "", "ν"):
+    for heading in ("cost" if sums else "discounted cost", "J_C estimate", "limit", "", "ν"):
         table.add_column(heading, justify="right", no_wrap=True)
     for name in constraint_names(record):
         mean, estimate, limit, nu = (record.get(f"{key}/{name}") for key in _COST_KEYS[:4])
         verdict = estimate if mean is None else mean
+        called = f"{name} (discounted)" if sums and name not in sums else name
         table.add_row(
-            name, against(mean, limit), against(estimate, limit), number(limit), _verdict(verdict, limit), number(nu)
+            called, against(mean, limit), against(estimate, limit), number(limit), _verdict(verdict, limit), number(nu)
         )
     return table
 
@@ -275,31 +283,3 @@ def _verdict(value: float | None, limit: float | None) -> Text:
     if value is None or limit is None:
         return Text("")
     return Text("over", style="red") if value > limit else Text("within", style="green")
-
-
-def number(value: float | None) -> str:
-    """About four digits; a dash for nothing."""
-    if value is None:
-        return "–"
-    if isinstance(value, int):
-        return str(value)
-    return f"{value:.1f}" if abs(value) >= 100 else f"{value:.4g}"
-
-
-def count(value: float | None) -> str:
-    """614400 as 614k."""
-    if value is None:
-        return "–"
-    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= size:
-            return f"{value / size:.3g}{unit}"
-    return f"{value:.0f}"
-
-
-def clock(seconds: float | None) -> str:
-    """75 as 1:15."""
-    if seconds is None:
-        return "–"
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"

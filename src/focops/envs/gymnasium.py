@@ -1,13 +1,14 @@
 """Any Gymnasium environment as a `VectorEnv`.
 
-The cost is `info["cost"]`, a number or a vector, or the third of six things that `step` returns. Episode k of
-environment i is reset with a seed that depends only on (seed, i, k), so a saved run is resumed by replaying the actions
-of the running episodes. This is exact for every environment that is a function of its seed and its actions. If it is
-not, or an episode is longer than REPLAYED steps, that environment begins a new episode instead, with a warning.
+The cost is `info["cost"]` (a number, a vector or a mapping), or the third of six things that `step` returns. Episode k
+of environment i is reset with a seed that depends only on (seed, i, k), so a saved run is resumed by replaying the
+actions of the running episodes. This is exact for every environment that is a function of its seed and its actions. If
+it is not, or an episode is longer than REPLAYED steps, that environment begins a new episode instead, with a warning.
 """
 
 import logging
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -15,8 +16,9 @@ from focops.core.spec import Spec
 from focops.core.types import Step
 from focops.envs.checked_env import CheckedEnv
 from focops.envs.deadline import Deadline
-from focops.envs.gymnasium_env import action_bounds, action_encoder
-from focops.envs.limits import Numbers, constrain
+from focops.envs.gymnasium_env import action_bounds, action_encoder, source_of, time_limit_of
+from focops.envs.limits import PerCost, constrain
+from focops.envs.names import named
 from focops.envs.stagger import first_horizons
 from focops.errors import RunError, UsageError
 
@@ -28,7 +30,8 @@ REPLAYED = 10_000
 
 
 class GymnasiumVector:
-    """E copies of one Gymnasium environment, one after the other in this thread (a `VectorEnv`).
+    """E copies of one Gymnasium environment, one after the other in this thread (a `VectorEnv`). `env` and `cost` are
+    what `source_of` takes.
 
     Observations are flattened, Discrete ones become one-hot. Continuous actions are clipped to the action space. A step
     that takes longer than `timeout` seconds ends the run; 0 for no limit.
@@ -36,41 +39,40 @@ class GymnasiumVector:
 
     def __init__(
         self,
-        env_id: str,
+        env: Any,
         num_envs: int,
-        limits: Numbers | None = None,
-        discounts: Numbers | None = None,
+        limits: PerCost | None = None,
+        discounts: PerCost | None = None,
+        needs_cost: bool = True,
         stagger: bool = True,
         timeout: float = 0.0,
+        cost: Any = None,
     ):
-        self.env_id, self.num_envs, self.stagger, self.diverged = env_id, num_envs, stagger, 0
+        self.env_id, _ = named(env)
+        self.num_envs, self.stagger, self.diverged = num_envs, stagger, 0
         self._warned = False
         self._deadline = Deadline(timeout, self._late)
         self._current, self._steps = 0, 0
         with self._deadline:
-            first = CheckedEnv(env_id, 0)
+            source = source_of(env, cost)
+            source.require_enough(num_envs)
+            first = CheckedEnv(source, 0)
         self._envs = [first]
-        action_size, discrete, self._encode = action_encoder(env_id, first.env.action_space)
+        action_size, discrete, self._encode = action_encoder(self.env_id, first.env.action_space)
         with self._deadline:
-            first.count_costs()
-        time_limit = first.env.spec.max_episode_steps if first.env.spec else None
-        m = first.num_costs
-        names = ["cost"] if m == 1 else [f"cost_{j}" for j in range(m)]
-        if limits is None:
-            raise UsageError(
-                f"{env_id} has {m} cost(s) and no limit of its own: give --cost-limit B, one number per cost"
-            )
+            first.find_costs(needs_cost, limits)
+        time_limit = time_limit_of(first.env)
         self.spec = Spec(
             obs_size=first.obs_size,
             action_size=action_size,
             discrete=discrete,
-            constraints=constrain(env_id, names, limits, [0.99] * m if discounts is None else discounts, time_limit),
+            constraints=constrain(self.env_id, first.costs, limits, discounts, time_limit),
             time_limit=time_limit,
             **action_bounds(first.env.action_space),
         )
         for self._current in range(1, num_envs):
             with self._deadline:
-                self._envs.append(CheckedEnv(env_id, self._current, first))
+                self._envs.append(CheckedEnv(source, self._current, first))
         self._replayable = min(time_limit or REPLAYED, REPLAYED)
         shape = (2 * self._replayable, num_envs)
         self._actions = np.zeros(shape, np.int32) if discrete else np.zeros((*shape, action_size), np.float32)
@@ -95,7 +97,7 @@ class GymnasiumVector:
         if not np.isfinite(action).all():
             raise RunError(f"the learner produced an action that is not finite, {action[~np.isfinite(action)][0]}")
         e = self.num_envs
-        reward, cost = np.empty(e), np.empty((e, self._envs[0].num_costs))
+        reward, cost = np.empty(e), np.empty((e, len(self.spec.constraints)))
         terminated, truncated = np.empty(e, bool), np.empty(e, bool)
         next_obs = np.empty_like(self.obs)
         with self._deadline:

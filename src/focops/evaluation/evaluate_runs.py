@@ -13,13 +13,14 @@ from focops import envs
 from focops.config import Backend, TrainConfig, require_mjx
 from focops.core.networks import Network
 from focops.core.spec import Constraint
+from focops.envs.names import Given, is_instance
 from focops.errors import UsageError
 from focops.evaluation import host
 from focops.evaluation.judge import Evaluation, estimate, judge
 from focops.evaluation.protocol import Protocol
 from focops.runs.directory import RunDirectory, runs_in
 from focops.runs.policy_file import Policy, load
-from focops.training.host import configure_jax
+from focops.training.host import configure_jax, make_envs
 
 log = logging.getLogger(__name__)
 
@@ -41,15 +42,17 @@ def evaluate(
     confidence: float = 0.95,
     threads: int = 1,
     network: Network | None = None,
+    env: Any = None,
+    cost: Any = None,
     backend: Backend = "cpu",
 ) -> Evaluation:
     """Evaluate a run's policy on `episodes` episodes, shared out evenly among `seeds`. Nothing of the run is changed.
 
     focops.evaluate("cheetah", episodes=100, seeds=range(10)) is the paper's generalisation protocol. `network` is
-    needed only if the run used one of your own.
+    needed only if the run used one of your own, `env` and `cost` only if no name finds them.
     """
     protocol = Protocol(episodes, tuple(map(int, seeds)), deterministic, confidence)
-    return _evaluate([run], protocol, backend, threads, network)[0]
+    return _evaluate([run], protocol, backend, threads, network, Given(env, cost))[0]
 
 
 def evaluate_all(
@@ -61,6 +64,8 @@ def evaluate_all(
     confidence: float = 0.95,
     threads: int = 1,
     network: Network | None = None,
+    env: Any = None,
+    cost: Any = None,
     backend: Backend = "cpu",
 ) -> list[Evaluation]:
     """Evaluate many runs, each as `evaluate` does: those of a grid, or of several paths (of runs or grids).
@@ -71,15 +76,20 @@ def evaluate_all(
     protocol = Protocol(episodes, tuple(map(int, seeds)), deterministic, confidence)
     paths = [runs] if isinstance(runs, Path | str) else list(runs)
     found = {run.resolve(): run for path in paths for run in runs_in(path)}  # each once, also if named twice
-    return _evaluate(list(found.values()), protocol, backend, threads, network)
+    return _evaluate(list(found.values()), protocol, backend, threads, network, Given(env, cost))
 
 
 def _evaluate(
-    paths: Sequence[Path | str], protocol: Protocol, backend: Backend, threads: int, network: Network | None
+    paths: Sequence[Path | str],
+    protocol: Protocol,
+    backend: Backend,
+    threads: int,
+    network: Network | None,
+    given: Given,
 ) -> list[Evaluation]:
     protocol.check()
     configure_jax()
-    runs = _trained(paths, network)
+    runs = _trained(paths, network, given)
     if backend == "cpu":
         return [on_host(run, [protocol], threads)[0] for run in runs]
     for run in runs:
@@ -89,7 +99,7 @@ def _evaluate(
     return [result for (result,) in on_device(runs, [protocol])]
 
 
-def _trained(paths: Sequence[Path | str], network: Network | None) -> list[Trained]:
+def _trained(paths: Sequence[Path | str], network: Network | None, given: Given) -> list[Trained]:
     """The runs' configs and policies; every run must have one."""
     if not paths:
         raise UsageError("no run is given; give the directory of a run or of a grid, or several")
@@ -101,7 +111,7 @@ def _trained(paths: Sequence[Path | str], network: Network | None) -> list[Train
             f"{len(early)} of {len(paths)} run(s) have no policy yet ({named});"
             " it is written with the first checkpoint: let training go on (`focops resume`), or name only the others"
         )
-    configs = [directory.config_with(network) for directory in directories]
+    configs = [directory.config_with(network, given) for directory in directories]
     return [Trained(path, config, load(path, network)) for path, config in zip(paths, configs, strict=True)]
 
 
@@ -114,13 +124,11 @@ def on_host(
     """An evaluation by each protocol, all of as many episodes; `before_step` is that of `host.run_episodes`."""
     config, first = run.config, protocols[0]
     each = first.episodes // len(first.seeds)
-    at_once = host.AT_ONCE if envs.find(config.task) else config.num_envs
-    env = envs.make(
-        config.task, min(each, at_once), limits=config.cost_limit, discounts=config.cost_discount,
-        threads=threads, stagger=False, timeout=config.env_timeout,
-    )  # fmt: skip
+    at_once = host.AT_ONCE if envs.find(config.task) else 1 if is_instance(config.given.env) else config.num_envs
+    env = make_envs(config, min(each, at_once), threads)
     found = []
     try:
+        run.policy.require_fit(env.spec)
         for protocol in protocols:
             acting = protocol.deterministic
             ran = [host.run_episodes(run.policy, env, seed, each, acting, before_step) for seed in protocol.seeds]

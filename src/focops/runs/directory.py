@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from focops.config import TrainConfig
+from focops.envs.names import GIVEN_NOTHING, Given
 from focops.errors import RunError, UsageError
 from focops.runs.config_json import config_from_json, config_to_json
-from focops.runs.files import make_own_folder, refuse_link, write_json
+from focops.runs.files import make_own_folder, refuse_link, resume_command, write_json
 from focops.runs.identity import Identity, run_id
 from focops.runs.lock import Lock
 from focops.runs.paths import default_path
@@ -104,7 +105,7 @@ class RunDirectory:
             holds_run = self._holds_run
             existing = next(path for path in (self.path, *self.path.absolute().parents) if path.exists())
         if holds_run:
-            raise UsageError(f"{self.path} holds a run; `focops resume {self.path}` goes on with it, or {_ELSEWHERE}")
+            raise UsageError(f"{self.path} holds a run; `{resume_command(self.path)}` goes on with it, or {_ELSEWHERE}")
         if not existing.is_dir():
             raise UsageError(f"cannot make a run's directory {self.path}: {existing} is a file; {_ELSEWHERE}")
         if not os.access(existing, os.W_OK | os.X_OK):
@@ -113,11 +114,11 @@ class RunDirectory:
     @property
     def config(self) -> TrainConfig:
         """The run's config as it was trained, with `out` set to its present directory."""
-        return self.config_with(None)
+        return self.config_with()
 
-    def config_with(self, network: Any) -> TrainConfig:
-        """The config of a run that used a network given in Python, which a file cannot hold."""
-        return dataclasses.replace(config_from_json(self._read(self.config_file), network), out=self.path)
+    def config_with(self, network: Any = None, given: Given = GIVEN_NOTHING) -> TrainConfig:
+        """The config of a run that used a network or an environment given in Python, which a file cannot hold."""
+        return dataclasses.replace(config_from_json(self._read(self.config_file), network, given), out=self.path)
 
     def write_config(
         self, config: TrainConfig, versions: dict[str, str] | None = None, changes: list[dict[str, Any]] | None = None
@@ -134,7 +135,7 @@ class RunDirectory:
 
     def record_change(self, config: TrainConfig, iteration: int) -> None:
         """Make `config` the run's from `iteration` on, and record what it changes."""
-        old = _flat(config_to_json(self.config_with(config.algo.network)))
+        old = _flat(config_to_json(self.config_with(config.algo.network, config.given)))
         new = _flat(config_to_json(config))
         changed = {name: {"from": old[name], "to": new[name]} for name in new if old[name] != new[name]}
         if changed:
