@@ -28,7 +28,7 @@ class Probe(gym.Env):
         return self._obs(), float(reward), terminated, False, {"cost": cost}
 
     def _obs(self):
-        return self._one_hot[self.state]
+        return self._one_hot[self.state].copy()
 
 
 class OneStep(Probe):
