@@ -12,7 +12,7 @@ import tyro
 
 from focops import envs
 from focops.cli import grid
-from focops.config import DEFAULT_TASK, Backend, TrainConfig, default_config, validate
+from focops.config import DEFAULT_TASK, Backend, TrainConfig, default_config, validate, where_environments_run
 from focops.core.base import FILLED
 from focops.core.fields import field_types
 from focops.errors import UsageError
@@ -54,6 +54,10 @@ def _hint(metavar: str, hint: str) -> Any:
     return tyro.conf.arg(metavar=metavar, help_behavior_hint=hint)
 
 
+_Workers = Annotated[int | None, _hint("N", "(default: the run's own)")]
+_Python = Annotated[Path | None, _hint("PATH", "(default: the run's own)")]
+
+
 @dataclass(frozen=True)
 class Options:
     """What `focops train` was asked to do."""
@@ -81,6 +85,10 @@ class ResumeOptions:
     """Log to Weights & Biases as well."""
     jobs: int = 0
     """Runs of a grid at once; 0: one per core."""
+    env_workers: _Workers = None
+    """Processes that step environments that are not ours; results do not depend on it."""
+    env_python: _Python = None
+    """Interpreter, or virtual environment's folder, that such environments run under."""
     changes: Annotated[dict[str, str], tyro.conf.Fixed, tyro.conf.Suppress] = dataclasses.field(default_factory=dict)
     """New values of the algorithm's numbers."""
     sinks: Annotated[tuple[OpenSink, ...], tyro.conf.Fixed, tyro.conf.Suppress] = ()
@@ -110,6 +118,10 @@ class EvaluateOptions:
     """Where the result is written: of one run an object, of a grid or several runs a list."""
     threads: int = 1
     """cpu: threads for the physics; results do not depend on it."""
+    env_workers: _Workers = None
+    """Processes that step environments that are not ours; results do not depend on it."""
+    env_python: _Python = None
+    """Interpreter, or virtual environment's folder, that such environments run under."""
 
 
 @dataclass(frozen=True)
@@ -131,6 +143,8 @@ class _TrainArguments(TrainConfig):
     cost_discount: tuple[float, ...] = ()
     fresh_episodes: tyro.conf.FlagConversionOff[bool] = False
     exact: tyro.conf.FlagCreatePairsOff[bool] = False
+    env_workers: Annotated[int | None, _hint("N", "(default: by a short measurement)")] = None
+    env_python: Annotated[Path | None, _hint("PATH", "(default: this one)")] = None
     init_from: Annotated[Path | None, tyro.conf.arg(name="from", metavar="RUN", help_behavior_hint="")] = None
     out: Annotated[Path | None, _hint("DIR", "(default: runs/TASK-ALGO-SEED-TIME)")] = None
     """The run's directory."""
@@ -164,6 +178,7 @@ def parse(words: Sequence[str]) -> Options:
     fields = {name: getattr(given, name) for name in fields}
     fields |= {name: None for name in own if fields[name] in (own[name], ())}
     algo = {name: getattr(given.algo, name) for name in _fields(defaults.algo) if name not in _NOT_FLAGS}
+    fields |= where_environments_run(given.env_workers, given.env_python)
     fields |= {"task": defaults.task, "algo": dataclasses.replace(defaults.algo, **algo)}
     return Options(TrainConfig(**fields), given.quiet, asked_for(given.wandb), given.jobs)
 
@@ -200,7 +215,7 @@ def check(options: Options) -> None:
     _require_jobs(options.jobs)
     if config.out is not None:
         RunDirectory(config.out).require_free()
-    _check_environment(config.task, config.cost_limit, config.cost_discount, config.env_timeout)
+    _check_environment(config.task, config.cost_limit, config.cost_discount, config.env_timeout, config.env_python)
 
 
 def _require_jobs(jobs: int) -> None:
@@ -209,8 +224,10 @@ def _require_jobs(jobs: int) -> None:
 
 
 @functools.cache
-def _check_environment(task: str, limits: Numbers | None, discounts: Numbers | None, timeout: float) -> None:
-    envs.make(task, 1, limits=limits, discounts=discounts, timeout=timeout).close()
+def _check_environment(
+    task: str, limits: Numbers | None, discounts: Numbers | None, timeout: float, python: Path | None
+) -> None:
+    envs.make(task, 1, limits=limits, discounts=discounts, timeout=timeout, python=python).close()
 
 
 def _fields(config: Any) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Environments: our tasks on MuJoCo, and any Gymnasium environment, behind one `VectorEnv`."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from focops.core.spec import Constraint
@@ -22,6 +23,8 @@ def make(
     threads: int = 1,
     stagger: bool = True,
     timeout: float = 0.0,
+    workers: int | None = 0,
+    python: Path | None = None,
 ) -> "VectorEnv":
     """E environments: one of our tasks by its name, or else a Gymnasium environment by its id.
 
@@ -30,9 +33,12 @@ def make(
         num_envs: how many run side by side.
         limits: one per cost; our tasks have the paper's by default, others need them.
         discounts: one per cost (gamma_C); by default the task's, or 0.99.
-        threads: of our tasks' physics; it does not change results. Other environments run in the caller's thread.
+        threads: of our tasks' physics; it does not change results.
         stagger: cut the first episodes, so that later ones do not all end together.
         timeout: seconds that a step of Gymnasium environments may take; 0 for no limit.
+        workers: processes for Gymnasium environments; it does not change results. 0: they run in the caller's thread.
+            None: a short measurement decides.
+        python: an interpreter or a virtual environment's folder that the workers run under, if not this one.
     """
     if num_envs < 1:
         raise UsageError(f"the number of environments is {num_envs}: it must be at least 1")
@@ -43,7 +49,10 @@ def make(
     if task is None:
         from focops.envs.gymnasium import GymnasiumVector
 
-        return GymnasiumVector(name, num_envs, limits=limits, discounts=discounts, stagger=stagger, timeout=timeout)
+        return GymnasiumVector(
+            name, num_envs, limits=limits, discounts=discounts, stagger=stagger, timeout=timeout, workers=workers,
+            python=python,
+        )  # fmt: skip
     from focops.envs.mujoco_batch import MujocoBatch
 
     return MujocoBatch(task, num_envs, constraints(task, limits, discounts), threads=threads, stagger=stagger)

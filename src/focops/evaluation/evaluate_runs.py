@@ -1,5 +1,6 @@
 """Evaluating runs: `evaluate` for one, `evaluate_all` for many."""
 
+import dataclasses
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ import numpy as np
 
 from focops import confidence as bounds
 from focops import envs
-from focops.config import Backend, TrainConfig, require_mjx
+from focops.config import Backend, TrainConfig, require_mjx, where_environments_run
 from focops.core.networks import Network
 from focops.core.spec import Constraint
 from focops.errors import UsageError
@@ -42,14 +43,17 @@ def evaluate(
     threads: int = 1,
     network: Network | None = None,
     backend: Backend = "cpu",
+    env_workers: int | None = None,
+    env_python: Path | str | None = None,
 ) -> Evaluation:
     """Evaluate a run's policy on `episodes` episodes, shared out evenly among `seeds`. Nothing of the run is changed.
 
     focops.evaluate("cheetah", episodes=100, seeds=range(10)) is the paper's generalisation protocol. `network` is
-    needed only if the run used one of your own.
+    needed only if the run used one of your own; `env_workers` and `env_python` only where Gymnasium environments are to
+    run elsewhere than in training.
     """
     protocol = Protocol(episodes, tuple(map(int, seeds)), deterministic, confidence)
-    return _evaluate([run], protocol, backend, threads, network)[0]
+    return _evaluate([run], protocol, backend, threads, network, env_workers, env_python)[0]
 
 
 def evaluate_all(
@@ -62,6 +66,8 @@ def evaluate_all(
     threads: int = 1,
     network: Network | None = None,
     backend: Backend = "cpu",
+    env_workers: int | None = None,
+    env_python: Path | str | None = None,
 ) -> list[Evaluation]:
     """Evaluate many runs, each as `evaluate` does: those of a grid, or of several paths (of runs or grids).
 
@@ -71,15 +77,22 @@ def evaluate_all(
     protocol = Protocol(episodes, tuple(map(int, seeds)), deterministic, confidence)
     paths = [runs] if isinstance(runs, Path | str) else list(runs)
     found = {run.resolve(): run for path in paths for run in runs_in(path)}  # each once, also if named twice
-    return _evaluate(list(found.values()), protocol, backend, threads, network)
+    return _evaluate(list(found.values()), protocol, backend, threads, network, env_workers, env_python)
 
 
 def _evaluate(
-    paths: Sequence[Path | str], protocol: Protocol, backend: Backend, threads: int, network: Network | None
+    paths: Sequence[Path | str],
+    protocol: Protocol,
+    backend: Backend,
+    threads: int,
+    network: Network | None,
+    env_workers: int | None,
+    env_python: Path | str | None,
 ) -> list[Evaluation]:
     protocol.check()
     configure_jax()
-    runs = _trained(paths, network)
+    elsewhere = where_environments_run(env_workers, env_python)
+    runs = [run._replace(config=dataclasses.replace(run.config, **elsewhere)) for run in _trained(paths, network)]
     if backend == "cpu":
         return [on_host(run, [protocol], threads)[0] for run in runs]
     for run in runs:
@@ -118,6 +131,7 @@ def on_host(
     env = envs.make(
         config.task, min(each, at_once), limits=config.cost_limit, discounts=config.cost_discount,
         threads=threads, stagger=False, timeout=config.env_timeout,
+        workers=config.env_workers, python=config.env_python,
     )  # fmt: skip
     found = []
     try:

@@ -42,7 +42,7 @@ class Trainer:
         self.env = env or envs.make(
             config.task, config.num_envs, limits=config.cost_limit, discounts=config.cost_discount,
             threads=config.threads or os.cpu_count() or 1, stagger=not config.fresh_episodes,
-            timeout=config.env_timeout,
+            timeout=config.env_timeout, workers=config.env_workers, python=config.env_python,
         )  # fmt: skip
         self.spec = self.env.spec
         self.config = config
@@ -59,6 +59,10 @@ class Trainer:
     @property
     def specs(self) -> Sequence[Spec]:
         return (self.spec,)
+
+    @property
+    def note(self) -> str:
+        return getattr(self.env, "note", "")
 
     @property
     def iteration(self) -> int:

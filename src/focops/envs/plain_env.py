@@ -1,0 +1,200 @@
+"""One environment of gym (from 0.21 on) or Gymnasium, for a worker that has no focops: `checked_env.py` in small.
+
+Python 3.8 to 3.13, the standard library and NumPy. Steps may have 4, 5 or 6 values.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import inspect
+import sys
+import traceback
+from typing import Any
+
+import numpy as np
+
+
+class UsageError(ValueError):
+    """As in focops.errors, for interpreters that do not have it: an environment that cannot be used."""
+
+
+class RunError(UsageError):
+    """As in focops.errors: an environment that fails."""
+
+
+class PlainEnv:
+    """One environment; its errors name it."""
+
+    def __init__(self, env_id, index, num_costs=None):
+        self.name, self.id, self.num_costs = f"environment {index} of {env_id}", env_id, num_costs
+        self.env = make(env_id)
+        self.space = self.env.observation_space
+        self.obs_size = len(flat(self.space, self.space.sample()))
+        if self.obs_size == 0:
+            raise UsageError(f"{env_id} has the observation space {self.space}, which is empty: observe one number")
+        self.seeded = "seed" in inspect.signature(self.env.unwrapped.reset).parameters  # not in gym before 0.22
+
+    def describe(self, num_costs):
+        """What a vector must know of its environments, and the function from the policy's actions to theirs."""
+        space = self.env.action_space
+        discrete, box = (type(space).__name__ == name for name in ("Discrete", "Box"))
+        if not discrete and not (box and space.dtype.kind == "f" and space.low.size):
+            raise UsageError(
+                f"{self.id} has the action space {space}: only Discrete and Box of floats that are not empty can be"
+                " trained"
+            )
+        if discrete:
+            size, bounds, start = int(space.n), (None, None), int(getattr(space, "start", 0))
+            encode = lambda action: action.astype(np.int64) + start
+        else:
+            low, high = space.low.ravel(), space.high.ravel()
+            size, bounded = low.size, np.isfinite(low).all() and np.isfinite(high).all()
+            bounds = (low.tolist(), high.tolist()) if bounded else (None, None)
+            encode = lambda action: np.clip(action, low, high).astype(space.dtype).reshape((-1, *space.shape))
+        self.num_costs = self._count_costs() if num_costs is None else num_costs
+        description = {
+            "obs_size": self.obs_size,
+            "action_size": size,
+            "discrete": discrete,
+            "action_low": bounds[0],
+            "action_high": bounds[1],
+            "time_limit": getattr(getattr(self.env, "spec", None), "max_episode_steps", None),
+            "num_costs": self.num_costs,
+        }
+        return description, encode
+
+    def reset(self, seed, at):
+        if not self.seeded:
+            self._call("seed", at, seed)
+        answer = self._call("reset", at, **({"seed": seed} if self.seeded else {}))
+        if isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], dict):  # not in gym before 0.26
+            answer = answer[0]
+        return self._flat(answer, at)
+
+    def step(self, action, at):
+        answer = self._call("step", at, action)
+        obs, reward, cost, terminated, truncated = self._read(answer, at)
+        try:
+            reward, cost = np.asarray(reward, np.float64), np.asarray(cost, np.float64).reshape(self.num_costs)
+            terminated, truncated = bool(terminated), bool(truncated)
+        except (TypeError, ValueError) as error:
+            raise RunError(f"{self.name} returned {answer!r} at step {at}, which is no step: {error}") from error
+        if reward.shape != ():
+            raise RunError(f"{self.name} returned {reward!r} as its reward at step {at}: it must be a number")
+        return self._flat(obs, at), reward, cost, terminated, truncated
+
+    def close(self, at):
+        self._call("close", at)
+
+    def _count_costs(self):
+        """How many numbers the cost of a step has."""
+        self.env.action_space.seed(0)
+        self.reset(0, 0)
+        return np.size(self._read(self._call("step", 0, self.env.action_space.sample()), 0)[2])
+
+    def _read(self, answer, at):
+        """Observation, reward, cost, terminated and truncated of a step with 4, 5 or 6 values."""
+        size = len(answer) if isinstance(answer, tuple) else 0
+        if size == 6:
+            obs, reward, cost, terminated, truncated, _ = answer
+            return obs, reward, cost, terminated, truncated
+        if size not in (4, 5):
+            raise RunError(f"{self.name} returned {answer!r} from step at step {at}: it must be 4, 5 or 6 values")
+        obs, reward, done, info = answer[0], answer[1], answer[2], answer[-1]
+        if not isinstance(info, dict) or "cost" not in info:
+            raise RunError(
+                f"{self.name} returned no cost at step {at}: every step must return one, in info['cost'] or third of"
+                " six values; 0 where nothing was paid"
+            )
+        if size == 5:
+            return obs, reward, info["cost"], done, answer[3]
+        cut = bool(info.get("TimeLimit.truncated", False))
+        return obs, reward, info["cost"], bool(done) and not cut, cut
+
+    def _flat(self, obs, at):
+        try:
+            return flat(self.space, obs)
+        except Exception as error:  # whatever an object that is no observation may raise
+            raise RunError(
+                f"{self.name} returned an observation that is not of its observation space {self.space}"
+                f" at step {at} ({error})"
+            ) from error
+
+    def _call(self, method, at, *args, **kwargs):
+        try:
+            return getattr(self.env, method)(*args, **kwargs)
+        except (Exception, SystemExit) as error:
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            raise RunError(
+                f"{self.name} raised {type(error).__name__}: {error} ({where.filename}:{where.lineno})"
+                f" in {method} at step {at}"
+            ) from error
+
+
+def library():
+    """Gymnasium, or the gym that came before it."""
+    for name in ("gymnasium", "gym"):
+        with contextlib.suppress(ImportError):
+            return importlib.import_module(name)
+    raise UsageError(f"{sys.executable} has neither gymnasium nor gym: install one of them there")
+
+
+def make(env_id):
+    """The environment "Id-v0" or "module:Id-v0". A module's own `make` is asked for an id that it does not register."""
+    gym = library()
+    module, _, name = env_id.rpartition(":")
+    try:
+        found: Any = importlib.import_module(module) if module else None
+        registry = gym.envs.registration.registry
+        if name not in getattr(registry, "env_specs", registry) and hasattr(found, "make"):
+            return found.make(name)
+        unchecked = "disable_env_checker" in inspect.signature(gym.make).parameters
+        env = gym.make(name, **({"disable_env_checker": True} if unchecked else {}))
+    except (Exception, SystemExit) as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        raise UsageError(
+            f"{env_id} could not be made by {sys.executable}: {type(error).__name__}: {error}"
+            f" ({where.filename}:{where.lineno})"
+        ) from error
+    _fold_six(env, gym.__name__)
+    return env
+
+
+def _fold_six(env, name):
+    """Put the cost of a step with six values into info["cost"], below the library's wrappers, which expect five."""
+    while hasattr(env, "env") and type(env).__module__.split(".")[0] == name:
+        env = env.env
+    step = env.step
+
+    def five(action):
+        answer = step(action)
+        if len(answer) != 6:
+            return answer
+        obs, reward, cost, terminated, truncated, info = answer
+        return obs, reward, terminated, truncated, dict(info or {}, cost=cost)
+
+    env.step = five
+
+
+def flat(space, value):
+    """An observation as one vector, as Gymnasium flattens it; ValueError for what is not of the space."""
+    kind = type(space).__name__
+    if kind in ("Box", "MultiBinary"):
+        array = np.asarray(value, np.float64)
+        if array.shape != tuple(space.shape):
+            raise ValueError(f"shape {array.shape}")
+        return array.ravel()
+    if kind == "Discrete":
+        start = getattr(space, "start", 0)
+        if not start <= value < start + space.n:
+            raise ValueError(f"{value} is not within {start} and {start + space.n - 1}")
+        return np.eye(1, int(space.n), int(value - start))[0]
+    if kind == "MultiDiscrete":
+        return np.concatenate(
+            [np.eye(int(n))[range(int(n))[each]] for each, n in zip(np.ravel(value), space.nvec.flat)]
+        )
+    if kind in ("Dict", "Tuple"):
+        parts = space.spaces.items() if kind == "Dict" else enumerate(space.spaces)
+        return np.concatenate([np.zeros(0)] + [flat(part, value[name]) for name, part in parts])
+    raise UsageError(f"the observation space {space} has no fixed size to flatten to")

@@ -1,0 +1,294 @@
+"""Environments in worker processes: the end of the channel that focops has. `worker.py` is the other one.
+
+Gymnasium's AsyncVectorEnv does not serve here. It pickles its environments, has a process for each of them, all under
+this interpreter, starts episodes by itself with seeds of its own, and neither names nor survives a worker that dies.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import weakref
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from focops.errors import RunError, UsageError
+
+PROGRAM = Path(__file__).with_name("worker.py")
+_START = "import runpy, sys; runpy.run_path(sys.argv[1], run_name='__main__')"
+"""Not the file itself: its folder would be on the module path, and has a gymnasium.py."""
+_GOODBYE_SECONDS = 5.0
+"""Seconds in which an idle worker has to end."""
+
+
+class WorkerTraceback(Exception):
+    """What a worker printed of an error, as its cause."""
+
+
+class _Dead(Exception):
+    """The worker has ended, or closed its end of the channel."""
+
+
+class Worker:
+    """One worker process and its end of the channel."""
+
+    def __init__(self, python: str) -> None:
+        self._channel, theirs = socket.socketpair()
+        with theirs:
+            self.process = subprocess.Popen(
+                [python, "-c", _START, str(PROGRAM), str(theirs.fileno())],
+                stdin=subprocess.PIPE,  # closed when this process ends, which ends the worker, whatever it does
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,  # Ctrl-C reaches this process alone
+            )
+        self._received = b""
+
+    def send(self, command: str, data: bytes = b"", /, **arguments: Any) -> None:
+        try:
+            self._channel.settimeout(None)
+            self._channel.sendall(json.dumps([command, arguments]).encode() + b"\n" + data)
+        except OSError as error:
+            raise _Dead from error
+
+    def receive(self, until: float | None) -> dict[str, Any]:
+        """The answer; TimeoutError if it does not come `until` a time of the monotonic clock."""
+        while b"\n" not in self._received:
+            self._channel.settimeout(None if until is None else max(until - time.monotonic(), 1e-6))
+            try:
+                data = self._channel.recv(1 << 16)
+            except ConnectionError as error:
+                raise _Dead from error
+            if not data:
+                raise _Dead
+            self._received += data
+        line, _, self._received = self._received.partition(b"\n")
+        return json.loads(line)
+
+    def dismiss(self) -> None:
+        """Let the process end by itself."""
+        self._channel.close()
+
+    def end(self, wait: float) -> None:
+        """Wait for the end of the process, and end it after `wait` seconds."""
+        try:
+            self.process.wait(wait)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+
+    def ending(self) -> str:
+        """How the process ended."""
+        try:
+            status = self.process.wait(_GOODBYE_SECONDS)
+        except subprocess.TimeoutExpired:
+            return "closed its channel"
+        if status >= 0:
+            return f"ended with exit status {status}"
+        return f"was killed by signal {-status} ({signal.Signals(-status).name})"
+
+
+class WorkerEnvs:
+    """A vector's environments in `workers` processes, each with a block of them; see `worker.Envs` for the methods.
+
+    Without `python` the workers run under this interpreter. The first environment is opened at once, to be described
+    and, where the number of workers is not known yet, to be measured; `add` starts the other workers.
+    """
+
+    def __init__(self, env_id: str, num_envs: int, python: str | None, timeout: float) -> None:
+        self.env_id, self.num_envs, self.workers = env_id, num_envs, 1
+        self.current = np.zeros(1, np.int32)
+        self._python, self._timeout, self._at = python, timeout, 0
+        self._seeds = [0] * num_envs
+        self._shared: dict[str, np.ndarray] = {}
+        self._processes: list[Worker] = []
+        self._blocks: list[range] = []
+        self._ended = weakref.finalize(self, _end_all, self._processes)
+        try:
+            self._start(range(1))
+            self.description: dict[str, Any] = self._ask("open", {0: self._opening(range(1), None)})[0]
+        except BaseException:
+            self._ended()
+            raise
+
+    def step_seconds(self) -> float:
+        return self._ask("measure", {0: {}})[0]
+
+    def add(self, indices: Sequence[int]) -> None:
+        """Open the other environments, in as many workers as `workers` says."""
+        try:
+            self._open_all()
+        except BaseException:
+            self._ended()
+            raise
+
+    def _open_all(self) -> None:
+        n = min(self.workers, self.num_envs)
+        edges = [self.num_envs * k // n for k in range(n + 1)]
+        self._blocks = [range(edges[k], edges[k + 1]) for k in range(n)]
+        for block in self._blocks[1:]:
+            self._start(block)
+        more = {k: block[1:] if k == 0 else block for k, block in enumerate(self._blocks)}
+        m = self.description["num_costs"]
+        found = self._ask("open", {k: self._opening(block, m) for k, block in more.items()})
+        for k, other in found.items():
+            if other["obs_size"] != self.description["obs_size"]:
+                raise UsageError(
+                    f"{self.env_id} has {other['obs_size']} observations in worker {k}, and"
+                    f" {self.description['obs_size']} in worker 0: its environments must be alike"
+                )
+        self._share()
+
+    def begin(self, ids: Sequence[int], seeds: Sequence[int], at: int) -> np.ndarray:
+        self._at = at
+        asked: dict[int, Any] = {}
+        for i, seed in zip(ids, seeds, strict=True):
+            mine = asked.setdefault(self._worker_of(i), {"ids": [], "seeds": [], "at": at})
+            mine["ids"].append(i)
+            mine["seeds"].append(seed)
+            self._seeds[i] = seed
+        self._ask("begin", asked)
+        return self._shared["obs"][list(ids)]
+
+    def step(self, action: np.ndarray, at: int) -> tuple[np.ndarray, ...]:
+        self._at = at
+        self._shared["action"][...] = action
+        self._ask("step", {k: {"at": at} for k in range(len(self._processes))})
+        return tuple(self._shared[name].copy() for name in ("obs", "reward", "cost", "terminated", "truncated"))
+
+    def replay(self, actions: dict[int, np.ndarray], at: int) -> dict[int, np.ndarray]:
+        """One environment of each worker at a time."""
+        self._at, found = at, {}
+        queues = [[i for i in block if i in actions] for block in self._blocks]
+        for turn in range(max(map(len, queues), default=0)):
+            now = {k: queue[turn] for k, queue in enumerate(queues) if turn < len(queue)}
+            dtype = self._shared["action"].dtype
+            data = {k: np.ascontiguousarray(actions[i], dtype).tobytes() for k, i in now.items()}
+            asked = {k: {"index": i, "steps": len(actions[i]), "at": at} for k, i in now.items()}
+            came = self._ask("replay", asked, data, longest=max(len(actions[i]) for i in now.values()))
+            found |= {i: self._shared["obs"][i].copy() for k, i in now.items() if came[k]}
+        return found
+
+    def close(self, at: int) -> list[str]:
+        problems = []
+        if self._ended.alive:
+            try:
+                answers = self._ask("close", {k: {"at": at} for k in range(len(self._processes))})
+                problems = [problem for answer in answers.values() for problem in answer]
+            except RunError as error:
+                problems = [str(error)]
+            self._ended()
+        return problems
+
+    def _start(self, block: range) -> None:
+        if len(self._processes) == len(self._blocks):
+            self._blocks.append(block)
+        self._processes.append(Worker(self._python or sys.executable))
+
+    def _opening(self, indices: Sequence[int], num_costs: int | None) -> dict[str, Any]:
+        path, imports = (None, []) if self._python else (list(sys.path), _registered_by(self.env_id))
+        return {
+            "env_id": self.env_id, "indices": list(indices), "num_costs": num_costs, "path": path, "imports": imports,
+        }  # fmt: skip
+
+    def _share(self) -> None:
+        """Make the arrays and let every worker map them. The file has no name any more once they have."""
+        e, found = self.num_envs, self.description
+        action = ("<i4", (e,)) if found["discrete"] else ("<f4", (e, found["action_size"]))
+        shapes = {
+            "action": action, "obs": ("<f4", (e, found["obs_size"])), "reward": ("<f8", (e,)),
+            "cost": ("<f8", (e, found["num_costs"])), "terminated": ("|b1", (e,)), "truncated": ("|b1", (e,)),
+            "current": ("<i4", (len(self._processes),)),
+        }  # fmt: skip
+        layout, size = {}, 0
+        for name, (dtype, shape) in shapes.items():
+            layout[name] = (dtype, shape, size)
+            size += -(-int(np.prod(shape)) * np.dtype(dtype).itemsize // 64) * 64  # a cache line has one array's
+        folder = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # memory, where there is such a thing
+        with tempfile.NamedTemporaryFile(prefix="focops-", dir=folder) as file:
+            file.truncate(size)
+            memory = np.memmap(file.name, np.uint8, "r+")
+            self._shared = {name: np.ndarray(s, d, memory, offset) for name, (d, s, offset) in layout.items()}
+            self._ask(
+                "share",
+                {k: {"file": file.name, "arrays": layout, "number": k} for k in range(len(self._processes))},
+            )
+        self._shared["current"][:] = [block[0] for block in self._blocks]
+
+    def _worker_of(self, i: int) -> int:
+        return next(k for k, block in enumerate(self._blocks) if i in block)
+
+    def _ask(
+        self, command: str, asked: dict[int, dict[str, Any]], data: dict[int, bytes] | None = None, longest: int = 1
+    ) -> dict[int, Any]:
+        """What workers answer to a command, all at the same time. An error is that of the first that has one."""
+        until = time.monotonic() + longest * self._timeout if self._timeout else None
+        answers: dict[int, Any] = {}
+        failed: dict[int, UsageError] = {}
+        for k, arguments in asked.items():
+            try:
+                self._processes[k].send(command, (data or {}).get(k, b""), **arguments)
+            except _Dead:
+                failed[k] = self._dead(k)
+        for k in [k for k in asked if k not in failed]:
+            try:
+                answer = self._processes[k].receive(until)
+            except TimeoutError:
+                failed[k] = self._late(k)
+            except _Dead:
+                failed[k] = self._dead(k)
+            else:
+                answers[k] = answer.get("answer")
+                if "error" in answer:
+                    kind = RunError if answer["error"] == "RunError" else UsageError
+                    failed[k] = kind(answer["message"])
+                    failed[k].__cause__ = WorkerTraceback(f"in worker {k}:\n{answer['traceback']}")
+        if failed:
+            k = min(failed)
+            self.current[0] = self._asked_by(k)
+            raise failed[k]
+        return answers
+
+    def _asked_by(self, k: int) -> int:
+        """The environment that worker k asks, or asked last."""
+        return int(self._shared["current"][k]) if self._shared else self._blocks[k][0]
+
+    def _late(self, k: int) -> RunError:
+        self._processes[k].process.kill()  # it may never listen again
+        return RunError(
+            f"environment {self._asked_by(k)} of {self.env_id}, in worker {k}, did not answer at step {self._at}"
+            f" within {self._timeout:g} s (--env-timeout)"
+        )
+
+    def _dead(self, k: int) -> RunError:
+        seeds = ", ".join(f"{i} (seed {self._seeds[i]})" for i in self._blocks[k])
+        return RunError(
+            f"worker {k} {self._processes[k].ending()} at step {self._at}, in environment {self._asked_by(k)} of"
+            f" {self.env_id}; its environments were {seeds}"
+        )
+
+
+def _registered_by(env_id: str) -> list[str]:
+    """The module of an environment that was registered in this process, if a worker can import it as well."""
+    spec = gymnasium.registry.get(env_id)
+    if spec is None:  # "module:Id-v0", which is imported as in this process
+        return []
+    entry = spec.entry_point
+    module = entry.__module__ if callable(entry) else str(entry).partition(":")[0]
+    return [module] if module != "__main__" else []
+
+
+def _end_all(workers: list[Worker]) -> None:
+    for worker in workers:
+        worker.dismiss()
+    for worker in workers:
+        worker.end(_GOODBYE_SECONDS)
