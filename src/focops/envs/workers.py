@@ -111,11 +111,15 @@ class WorkerEnvs:
         self._seeds = [0] * num_envs
         self._shared: dict[str, np.ndarray] = {}
         self._processes: list[Worker] = []
+        self._lost: set[int] = set()
         self._blocks: list[range] = []
         self._ended = weakref.finalize(self, _end_all, self._processes)
         try:
             self._start(range(1))
             self.description: dict[str, Any] = self._ask("open", {0: self._opening(range(1), None)})[0]
+            for name in ("action_low", "action_high"):  # JSON knows no tuples
+                bounds = self.description[name]
+                self.description[name] = None if bounds is None else tuple(bounds)
         except BaseException:
             self._ended()
             raise
@@ -182,7 +186,8 @@ class WorkerEnvs:
         problems = []
         if self._ended.alive:
             try:
-                answers = self._ask("close", {k: {"at": at} for k in range(len(self._processes))})
+                alive = set(range(len(self._processes))) - self._lost
+                answers = self._ask("close", {k: {"at": at} for k in sorted(alive)})
                 problems = [problem for answer in answers.values() for problem in answer]
             except RunError as error:
                 problems = [str(error)]
@@ -263,6 +268,7 @@ class WorkerEnvs:
         return int(self._shared["current"][k]) if self._shared else self._blocks[k][0]
 
     def _late(self, k: int) -> RunError:
+        self._lost.add(k)
         self._processes[k].process.kill()  # it may never listen again
         return RunError(
             f"environment {self._asked_by(k)} of {self.env_id}, in worker {k}, did not answer at step {self._at}"
@@ -270,6 +276,7 @@ class WorkerEnvs:
         )
 
     def _dead(self, k: int) -> RunError:
+        self._lost.add(k)
         seeds = ", ".join(f"{i} (seed {self._seeds[i]})" for i in self._blocks[k])
         return RunError(
             f"worker {k} {self._processes[k].ending()} at step {self._at}, in environment {self._asked_by(k)} of"
