@@ -69,7 +69,7 @@ def _that_pay(seconds: float, num_envs: int) -> int:
 
 
 def _note(seconds: float, workers: int) -> str:
-    time = f"{1e3 * seconds:.2g} ms" if seconds >= 1e-3 else f"{1e6 * seconds:.2g} µs"
+    time = f"{1e3 * seconds:.2g} ms" if seconds >= 1e-3 else f"{1e6 * seconds:.0f} µs"
     return f"a step takes {time}; {workers or 'no'} worker{'s' * (workers != 1)}"
 
 

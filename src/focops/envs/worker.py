@@ -60,11 +60,11 @@ class Envs:
         (index, env), times = next(iter(self.envs.items())), []
         size, discrete = self.description["action_size"], self.description["discrete"]
         (action,) = self.encode(np.zeros(1, np.int32) if discrete else np.zeros((1, size), np.float32))
-        until = time.perf_counter() + MEASURED_SECONDS
         self.current[0] = index
         try:
             with self.deadline:
                 env.reset(0, 0)
+                until = time.perf_counter() + MEASURED_SECONDS
                 while len(times) < MEASURED_STEPS and time.perf_counter() < until:
                     began = time.perf_counter()
                     answer = env.step(action, 0)
