@@ -14,6 +14,9 @@ from typing import Any
 
 import numpy as np
 
+_ADDED = ("TimeLimit", "OrderEnforcing", "PassiveEnvChecker")
+"""Wrappers that `make` of gym or Gymnasium adds to every environment."""
+
 
 class UsageError(ValueError):
     """As in focops.errors, for interpreters that do not have it: an environment that cannot be used."""
@@ -28,7 +31,8 @@ class PlainEnv:
 
     def __init__(self, env_id, index, num_costs=None):
         self.name, self.id, self.num_costs = f"environment {index} of {env_id}", env_id, num_costs
-        self.env = make(env_id)
+        self.env, self.time_limit = make(env_id)
+        self.age = 0
         self.space = self.env.observation_space
         self.obs_size = len(flat(self.space, self.space.sample()))
         if self.obs_size == 0:
@@ -59,12 +63,13 @@ class PlainEnv:
             "discrete": discrete,
             "action_low": bounds[0],
             "action_high": bounds[1],
-            "time_limit": getattr(getattr(self.env, "spec", None), "max_episode_steps", None),
+            "time_limit": self.time_limit or getattr(getattr(self.env, "spec", None), "max_episode_steps", None),
             "num_costs": self.num_costs,
         }
         return description, encode
 
     def reset(self, seed, at):
+        self.age = 0
         if not self.seeded:
             self._call("seed", at, seed)
         answer = self._call("reset", at, **({"seed": seed} if self.seeded else {}))
@@ -74,10 +79,11 @@ class PlainEnv:
 
     def step(self, action, at):
         answer = self._call("step", at, action)
+        self.age += 1
         obs, reward, cost, terminated, truncated = self._read(answer, at)
         try:
             reward, cost = np.asarray(reward, np.float64), np.asarray(cost, np.float64).reshape(self.num_costs)
-            terminated, truncated = bool(terminated), bool(truncated)
+            terminated, truncated = bool(terminated), bool(truncated) or self.age == self.time_limit
         except (TypeError, ValueError) as error:
             raise RunError(f"{self.name} returned {answer!r} at step {at}, which is no step: {error}") from error
         if reward.shape != ():
@@ -141,14 +147,15 @@ def library():
 
 
 def make(env_id):
-    """The environment "Id-v0" or "module:Id-v0". A module's own `make` is asked for an id that it does not register."""
+    """The environment "Id-v0" or "module:Id-v0", and the steps after which its episodes are to be truncated, if it does
+    not do so itself. A module's own `make` is asked for an id that it does not register."""
     gym = library()
     module, _, name = env_id.rpartition(":")
     try:
         found: Any = importlib.import_module(module) if module else None
         registry = gym.envs.registration.registry
         if name not in getattr(registry, "env_specs", registry) and hasattr(found, "make"):
-            return found.make(name)
+            return found.make(name), None
         unchecked = "disable_env_checker" in inspect.signature(gym.make).parameters
         env = gym.make(name, **({"disable_env_checker": True} if unchecked else {}))
     except (Exception, SystemExit) as error:
@@ -157,24 +164,17 @@ def make(env_id):
             f"{env_id} could not be made by {sys.executable}: {type(error).__name__}: {error}"
             f" ({where.filename}:{where.lineno})"
         ) from error
-    _fold_six(env, gym.__name__)
-    return env
+    return _without_wrappers(env, gym.__name__)
 
 
-def _fold_six(env, name):
-    """Put the cost of a step with six values into info["cost"], below the library's wrappers, which expect five."""
-    while hasattr(env, "env") and type(env).__module__.split(".")[0] == name:
+def _without_wrappers(env, name):
+    """The environment without the wrappers that `make` of the library adds, and the time limit that one of them had.
+    They expect another number of values of a step than an older or a constrained environment returns."""
+    limits = []
+    while type(env).__name__ in _ADDED and type(env).__module__.split(".")[0] == name:
+        limits.append(getattr(env, "_max_episode_steps", None))
         env = env.env
-    step = env.step
-
-    def five(action):
-        answer = step(action)
-        if len(answer) != 6:
-            return answer
-        obs, reward, cost, terminated, truncated, info = answer
-        return obs, reward, terminated, truncated, dict(info or {}, cost=cost)
-
-    env.step = five
+    return env, min((limit for limit in limits if limit is not None), default=None)
 
 
 def flat(space, value):

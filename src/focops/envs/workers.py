@@ -112,10 +112,10 @@ class WorkerEnvs:
         self._shared: dict[str, np.ndarray] = {}
         self._processes: list[Worker] = []
         self._lost: set[int] = set()
-        self._blocks: list[range] = []
+        self._blocks = [range(1)]
         self._ended = weakref.finalize(self, _end_all, self._processes)
         try:
-            self._start(range(1))
+            self._processes.append(Worker(python or sys.executable))
             self.description: dict[str, Any] = self._ask("open", {0: self._opening(range(1), None)})[0]
             for name in ("action_low", "action_high"):  # JSON knows no tuples
                 bounds = self.description[name]
@@ -139,8 +139,7 @@ class WorkerEnvs:
         n = min(self.workers, self.num_envs)
         edges = [self.num_envs * k // n for k in range(n + 1)]
         self._blocks = [range(edges[k], edges[k + 1]) for k in range(n)]
-        for block in self._blocks[1:]:
-            self._start(block)
+        self._processes += [Worker(self._python or sys.executable) for _ in self._blocks[1:]]
         more = {k: block[1:] if k == 0 else block for k, block in enumerate(self._blocks)}
         m = self.description["num_costs"]
         found = self._ask("open", {k: self._opening(block, m) for k, block in more.items()})
@@ -193,11 +192,6 @@ class WorkerEnvs:
                 problems = [str(error)]
             self._ended()
         return problems
-
-    def _start(self, block: range) -> None:
-        if len(self._processes) == len(self._blocks):
-            self._blocks.append(block)
-        self._processes.append(Worker(self._python or sys.executable))
 
     def _opening(self, indices: Sequence[int], num_costs: int | None) -> dict[str, Any]:
         path, imports = (None, []) if self._python else (list(sys.path), _registered_by(self.env_id))

@@ -18,6 +18,14 @@ class Env:
         pass
 
 
+class TimeLimit:
+    """As make adds it. A worker does without."""
+
+    def __init__(self, env, max_episode_steps):
+        self.env, self._max_episode_steps = env, max_episode_steps
+        self.action_space, self.observation_space, self.spec = env.action_space, env.observation_space, env.spec
+
+
 class Box:
     def __init__(self, low, high, shape, dtype):
         self.shape, self.dtype = shape, np.dtype(dtype)
@@ -53,7 +61,7 @@ def register(id, **kwargs):
 def make(id, **kwargs):
     env = _specs[id].entry_point(**kwargs)
     env.spec = _specs[id]
-    return env
+    return TimeLimit(env, _specs[id].max_episode_steps)
 
 
 _specs = {}
