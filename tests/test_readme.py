@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -39,7 +40,9 @@ def test_there_are_commands_to_test():
 
 @pytest.mark.parametrize("command", [c for c in commands() if c.startswith("focops train") and "--help" not in c])
 def test_a_documented_training_command_trains(command, tmp_path):
-    words = command.removeprefix("focops train").replace("my_package:MyEnv-v0", "tests.probes:Push-v0").split()
+    words = command.removeprefix("focops train").replace("my_package:MyEnv-v0", "tests.probes:Push-v0")
+    words = words.replace("safety_gymnasium:SafetyPointGoal1-v0", "tests.envs.walks:Six-v0")
+    words = words.replace("DIR", sys.executable).split()
     if "3" in words:
         words = [w.replace("Push", "TwoCoins") for w in words]
         words[words.index("--cost-discount") + 2] = "0.9"  # the probe has no time limit
