@@ -43,7 +43,8 @@ class Compute(gymnasium.Env):
 
 for _name, _seconds in {"Long-v0": LONG, "Short-v0": SHORT}.items():
     if _name not in gymnasium.registry:
-        gymnasium.register(_name, entry_point=Compute, kwargs={"seconds": _seconds}, max_episode_steps=1000)
+        creator: Any = Compute
+        gymnasium.register(_name, entry_point=creator, kwargs={"seconds": _seconds}, max_episode_steps=1000)
 
 
 def stepping(name: str, workers: int | None, steps: int) -> Callable[[], None]:
