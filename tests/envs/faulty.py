@@ -60,3 +60,4 @@ if "Faulty-v0" not in gymnasium.registry:
     gymnasium.register("Faulty-v0", entry_point=Faulty)
     gymnasium.register("FaultyAtOnce-v0", entry_point=Faulty, kwargs={"at": 0})
     gymnasium.register("Slow-v0", entry_point=Slow)
+    gymnasium.register("Never-v0", entry_point=lambda: time.sleep(600))

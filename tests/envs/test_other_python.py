@@ -12,7 +12,7 @@ import pytest
 
 from focops import api as runs
 from focops import evaluate
-from focops.envs import make, workers
+from focops.envs import make, worker_process
 from focops.errors import RunError, UsageError
 from focops.runs.directory import RunDirectory
 from tests.resume.tiny import OURS, results, tiny
@@ -135,7 +135,7 @@ def test_what_cannot_be_made_there_says_why_and_who() -> None:
 
 @pytest.mark.parametrize("name", ["worker.py", "plain_env.py"])
 def test_the_workers_files_need_python_3_8_the_standard_library_and_numpy(name: str) -> None:
-    tree = ast.parse(workers.PROGRAM.with_name(name).read_text(), feature_version=(3, 8))
+    tree = ast.parse(worker_process.PROGRAM.with_name(name).read_text(), feature_version=(3, 8))
     imported = {alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names}
     imported |= {node.module or "" for node in tree.body if isinstance(node, ast.ImportFrom)}
     assert {each.partition(".")[0] for each in imported} <= {*sys.stdlib_module_names, "numpy"}

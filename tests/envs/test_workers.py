@@ -201,3 +201,16 @@ def test_an_id_without_its_module_is_found_by_the_module_that_defines_it() -> No
 def test_a_number_below_zero_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--env-workers is -1; it must be a whole number ≥ 0"):
         runs.run(tiny(FAULTY, tmp_path / "run", env_workers=-1))
+
+
+def test_the_time_limit_of_steps_does_not_count_the_start_of_workers() -> None:
+    env = vector(timeout=0.05)
+    step(env)
+    env.close()
+
+
+def test_one_that_hangs_while_it_is_made_is_given_up() -> None:
+    with pytest.raises(
+        RunError, match=r"environment 0 of .*Never-v0, in worker 0, did not answer at step 0 within 0\.2 s"
+    ):
+        vector("tests.envs.faulty:Never-v0", timeout=0.2)

@@ -142,20 +142,23 @@ class Commands:
 
     def __init__(self, stream):
         self.stream, self.arrays = stream, {}
+        self.kind: Any = PlainEnvs
         self.envs: Any = None
 
-    def open(self, env_id, indices, num_costs, path, imports):
-        """Open more environments. `path` is the module path of the focops that asks, for the same interpreter."""
-        if self.envs is None:
-            if path is None:
-                self.envs = PlainEnvs(env_id, indices[0], num_costs)
-            else:
-                sys.path[:] = path
-                from focops.envs.local import LocalEnvs
+    def prepare(self, path):
+        """Import what environments need. `path` is the module path of the focops that asks, for its own interpreter."""
+        if path is not None:
+            sys.path[:] = path
+            from focops.envs.local import LocalEnvs
 
-                for module in imports:
-                    importlib.import_module(module)
-                self.envs = LocalEnvs(env_id, indices[0], num_costs)
+            self.kind = LocalEnvs
+
+    def open(self, env_id, indices, num_costs, imports):
+        """Open more environments, after `imports`, the modules that register them."""
+        for module in imports:
+            importlib.import_module(module)
+        if self.envs is None:
+            self.envs = self.kind(env_id, indices[0], num_costs)
             indices = indices[1:]
         self.envs.add(indices)
         return self.envs.description

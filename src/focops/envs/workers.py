@@ -4,97 +4,26 @@ Gymnasium's AsyncVectorEnv does not serve here. It pickles its environments, has
 this interpreter, starts episodes by itself with seeds of its own, and neither names nor survives a worker that dies.
 """
 
-import json
 import os
-import signal
-import socket
-import subprocess
 import sys
 import tempfile
 import time
 import weakref
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
 
+from focops.envs.worker_process import Dead, Worker, end_all
 from focops.errors import RunError, UsageError
 
-PROGRAM = Path(__file__).with_name("worker.py")
-_START = "import runpy, sys; runpy.run_path(sys.argv[1], run_name='__main__')"
-"""Not the file itself: its folder would be on the module path, and has a gymnasium.py."""
-_GOODBYE_SECONDS = 5.0
-"""Seconds in which an idle worker has to end."""
+_START_SECONDS = 60.0
+"""Seconds in which an interpreter has to start and import its packages, if steps have a time limit."""
 
 
 class WorkerTraceback(Exception):
     """What a worker printed of an error, as its cause."""
-
-
-class _Dead(Exception):
-    """The worker has ended, or closed its end of the channel."""
-
-
-class Worker:
-    """One worker process and its end of the channel."""
-
-    def __init__(self, python: str) -> None:
-        self._channel, theirs = socket.socketpair()
-        with theirs:
-            self.process = subprocess.Popen(
-                [python, "-c", _START, str(PROGRAM), str(theirs.fileno())],
-                stdin=subprocess.PIPE,  # closed when this process ends, which ends the worker, whatever it does
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,  # Ctrl-C reaches this process alone
-            )
-        self._received = b""
-
-    def send(self, command: str, data: bytes = b"", /, **arguments: Any) -> None:
-        try:
-            self._channel.settimeout(None)
-            self._channel.sendall(json.dumps([command, arguments]).encode() + b"\n" + data)
-        except OSError as error:
-            raise _Dead from error
-
-    def receive(self, until: float | None) -> dict[str, Any]:
-        """The answer; TimeoutError if it does not come `until` a time of the monotonic clock."""
-        while b"\n" not in self._received:
-            self._channel.settimeout(None if until is None else max(until - time.monotonic(), 1e-6))
-            try:
-                data = self._channel.recv(1 << 16)
-            except ConnectionError as error:
-                raise _Dead from error
-            if not data:
-                raise _Dead
-            self._received += data
-        line, _, self._received = self._received.partition(b"\n")
-        return json.loads(line)
-
-    def dismiss(self) -> None:
-        """Let the process end by itself."""
-        self._channel.close()
-
-    def end(self, wait: float) -> None:
-        """Wait for the end of the process, and end it after `wait` seconds."""
-        try:
-            self.process.wait(wait)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        if self.process.stdin is not None:
-            self.process.stdin.close()
-
-    def ending(self) -> str:
-        """How the process ended."""
-        try:
-            status = self.process.wait(_GOODBYE_SECONDS)
-        except subprocess.TimeoutExpired:
-            return "closed its channel"
-        if status >= 0:
-            return f"ended with exit status {status}"
-        return f"was killed by signal {-status} ({signal.Signals(-status).name})"
 
 
 class WorkerEnvs:
@@ -113,9 +42,9 @@ class WorkerEnvs:
         self._processes: list[Worker] = []
         self._lost: set[int] = set()
         self._blocks = [range(1)]
-        self._ended = weakref.finalize(self, _end_all, self._processes)
+        self._ended = weakref.finalize(self, end_all, self._processes)
         try:
-            self._processes.append(Worker(python or sys.executable))
+            self._start(1)
             self.description: dict[str, Any] = self._ask("open", {0: self._opening(range(1), None)})[0]
             for name in ("action_low", "action_high"):  # JSON knows no tuples
                 bounds = self.description[name]
@@ -139,7 +68,7 @@ class WorkerEnvs:
         n = min(self.workers, self.num_envs)
         edges = [self.num_envs * k // n for k in range(n + 1)]
         self._blocks = [range(edges[k], edges[k + 1]) for k in range(n)]
-        self._processes += [Worker(self._python or sys.executable) for _ in self._blocks[1:]]
+        self._start(n - 1)
         more = {k: block[1:] if k == 0 else block for k, block in enumerate(self._blocks)}
         m = self.description["num_costs"]
         found = self._ask("open", {k: self._opening(block, m) for k, block in more.items()})
@@ -177,7 +106,8 @@ class WorkerEnvs:
             dtype = self._shared["action"].dtype
             data = {k: np.ascontiguousarray(actions[i], dtype).tobytes() for k, i in now.items()}
             asked = {k: {"index": i, "steps": len(actions[i]), "at": at} for k, i in now.items()}
-            came = self._ask("replay", asked, data, longest=max(len(actions[i]) for i in now.values()))
+            longest = max(len(actions[i]) for i in now.values())
+            came = self._ask("replay", asked, data, seconds=longest * self._timeout)
             found |= {i: self._shared["obs"][i].copy() for k, i in now.items() if came[k]}
         return found
 
@@ -193,11 +123,17 @@ class WorkerEnvs:
             self._ended()
         return problems
 
+    def _start(self, number: int) -> None:
+        """Start more workers and let them import what they need; that is not the environments' time."""
+        before = len(self._processes)
+        self._processes += [Worker(self._python or sys.executable) for _ in range(number)]
+        path = None if self._python else list(sys.path)
+        asked = {k: {"path": path} for k in range(before, before + number)}
+        self._ask("prepare", asked, seconds=_START_SECONDS + self._timeout)
+
     def _opening(self, indices: Sequence[int], num_costs: int | None) -> dict[str, Any]:
-        path, imports = (None, []) if self._python else (list(sys.path), _registered_by(self.env_id))
-        return {
-            "env_id": self.env_id, "indices": list(indices), "num_costs": num_costs, "path": path, "imports": imports,
-        }  # fmt: skip
+        imports = [] if self._python else _registered_by(self.env_id)
+        return {"env_id": self.env_id, "indices": list(indices), "num_costs": num_costs, "imports": imports}
 
     def _share(self) -> None:
         """Make the arrays and let every worker map them. The file has no name any more once they have."""
@@ -227,23 +163,28 @@ class WorkerEnvs:
         return next(k for k, block in enumerate(self._blocks) if i in block)
 
     def _ask(
-        self, command: str, asked: dict[int, dict[str, Any]], data: dict[int, bytes] | None = None, longest: int = 1
+        self,
+        command: str,
+        asked: dict[int, dict[str, Any]],
+        data: dict[int, bytes] | None = None,
+        seconds: float | None = None,
     ) -> dict[int, Any]:
-        """What workers answer to a command, all at the same time. An error is that of the first that has one."""
-        until = time.monotonic() + longest * self._timeout if self._timeout else None
+        """What workers answer to a command, all at the same time, within the time limit or so many `seconds`. An error
+        is that of the first that has one."""
+        until = time.monotonic() + (seconds or self._timeout) if self._timeout else None
         answers: dict[int, Any] = {}
         failed: dict[int, UsageError] = {}
         for k, arguments in asked.items():
             try:
                 self._processes[k].send(command, (data or {}).get(k, b""), **arguments)
-            except _Dead:
+            except Dead:
                 failed[k] = self._dead(k)
         for k in [k for k in asked if k not in failed]:
             try:
                 answer = self._processes[k].receive(until)
             except TimeoutError:
                 failed[k] = self._late(k)
-            except _Dead:
+            except Dead:
                 failed[k] = self._dead(k)
             else:
                 answers[k] = answer.get("answer")
@@ -286,10 +227,3 @@ def _registered_by(env_id: str) -> list[str]:
     entry = spec.entry_point
     module = entry.__module__ if callable(entry) else str(entry).partition(":")[0]
     return [module] if module != "__main__" else []
-
-
-def _end_all(workers: list[Worker]) -> None:
-    for worker in workers:
-        worker.dismiss()
-    for worker in workers:
-        worker.end(_GOODBYE_SECONDS)
