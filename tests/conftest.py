@@ -24,7 +24,7 @@ from jaxtyping import install_import_hook
 CHECKED = ["core", "algorithms", "tabular", "training", "evaluation.device"]
 # of envs all but __init__ (its name is a prefix of the others') and what looks at one foreign environment's values, of
 # any type, ten times in each of its steps: the checker itself was half of the time of tests that train
-CHECKED += ["envs.deadline", "envs.gymnasium", "envs.limits", "envs.local", "envs.mjx", "envs.mjx_model", "envs.mjx_warp"]
-CHECKED += ["envs.mujoco_batch", "envs.other_python", "envs.place", "envs.registration", "envs.simulator", "envs.stagger"]
-CHECKED += ["envs.task_env", "envs.tasks", "envs.worker_process", "envs.workers"]
+CHECKED += ["envs.deadline", "envs.gymnasium", "envs.limits", "envs.local", "envs.mjx", "envs.mjx_model"]
+CHECKED += ["envs.mjx_warp", "envs.mujoco_batch", "envs.other_python", "envs.place", "envs.registration"]
+CHECKED += ["envs.simulator", "envs.stagger", "envs.task_env", "envs.tasks", "envs.worker_process", "envs.workers"]
 install_import_hook([f"focops.{name}" for name in CHECKED], "beartype.beartype")
