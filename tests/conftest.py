@@ -30,6 +30,6 @@ SHAPES += [f"tabular.{name}" for name in ("cmdp", "command", "decomposition", "e
 SHAPES += [f"tabular.{name}" for name in ("json_file", "lp", "plot", "problems", "theorem1")]
 install_import_hook([f"focops.{name}" for name in SHAPES], "beartype.beartype")
 # types alone, which take far less time to check: these have no shapes, and are called in every step of an environment
-TYPES = ["deadline", "gymnasium", "limits", "mujoco_batch", "names", "registration", "simulator", "stagger"]
-TYPES += ["task_env", "tasks"]
+TYPES = ["deadline", "gymnasium", "limits", "local", "mujoco_batch", "names", "other_python", "place", "registration"]
+TYPES += ["simulator", "stagger", "task_env", "tasks", "worker_process", "workers"]
 beartype_packages([f"focops.envs.{name}" for name in TYPES] + ["focops.tabular.environment"])

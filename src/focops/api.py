@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from focops import envs
-from focops.config import TrainConfig, default_config, validate
+from focops.config import TrainConfig, default_config, validate, where_environments_run
 from focops.core.base import FILLED
 from focops.core.networks import Network
 from focops.core.spec import Spec
@@ -69,6 +69,7 @@ def train(
     cost = None
     if options.get("cost") is not None:
         options["cost"], cost = named(options["cost"])
+    options |= where_environments_run(options.get("env_workers"), options.get("env_python"))
     algo_options = {k: v for k, v in options.items() if k in of_algo}
     for name, value in algo_options.items():  # 2 and 2.0 are one value, and one compiled program
         if isinstance(getattr(config.algo, name), float):
@@ -145,17 +146,21 @@ def resume(
     env: Any = None,
     cost: Any = None,
     changes: Mapping[str, Any] | None = None,
+    env_workers: int | None = None,
+    env_python: Path | str | None = None,
 ) -> Run:
     """Resume a run from its newest valid checkpoint (from the start if it has none yet).
 
     `steps` is a new total; learning rates are then annealed over that total, so those of a finished run rise again.
     `changes` are new values for the algorithm's numbers: focops.resume("cheetah", changes={"policy_rate": 1e-4}).
+    `env_workers` and `env_python` are those of the configuration, if they are not to be the run's own.
     `network` is needed only if the run used one of your own, `env` and `cost` only if no name finds them. `sinks`
     and `callbacks` are those of `train`, given again.
     """
     outcomes = resume_all(
         [path], steps=steps, display=OneRun(display) if display else None, sinks=sinks, callbacks=callbacks,
-        should_stop=should_stop, network=network, env=env, cost=cost, changes=changes,
+        should_stop=should_stop, network=network, env=env, cost=cost, changes=changes, env_workers=env_workers,
+        env_python=env_python,
     )  # fmt: skip
     return _only(outcomes)
 
@@ -172,12 +177,16 @@ def resume_all(
     env: Any = None,
     cost: Any = None,
     changes: Mapping[str, Any] | None = None,
+    env_workers: int | None = None,
+    env_python: Path | str | None = None,
 ) -> list[Run | RunError]:
     """Resume runs that share a program (on the CPU: a single run), from the newest checkpoint that all of them have."""
     require_callable(sinks, callbacks)
     with contextlib.ExitStack() as stack:
         directories = [stack.enter_context(RunDirectory.open(Path(path))) for path in paths]
+        elsewhere = where_environments_run(env_workers, env_python)
         configs = [_changed(each.config_with(network, Given(env, cost)), steps, changes or {}) for each in directories]
+        configs = [dataclasses.replace(config, **elsewhere) for config in configs]
         for directory, config in zip(directories, configs, strict=True):
             directory.require_no_lost_checkpoint(config.checkpoint_every)
         trainer = _trainer(configs)

@@ -77,6 +77,12 @@ class TrainConfig:
     env_timeout: float = 300.0
     """Seconds that a step of environments that are not ours may take before the run ends: 0.001 to 1e9, or 0 to wait
     for ever."""
+    env_workers: int | None = None
+    """Processes that step environments that are not ours, each a share of them; results do not depend on it. 0: none.
+    If not given, the time of some steps decides: one per core, or none where steps are short."""
+    env_python: Path | None = None
+    """An interpreter, or a virtual environment's folder, that such environments run under: Python 3.8 or newer with
+    NumPy, and gym or Gymnasium. This one if not given."""
     final_episodes: int = 50
     """Episodes that judge the policy after training, with sampled and again with mean actions; 0 for none. In
     environments that are not ours no more than fit into a tenth of the training's samples."""
@@ -118,6 +124,12 @@ def default_config(
     )  # fmt: skip
 
 
+def where_environments_run(env_workers: int | None, env_python: Path | str | None) -> dict[str, Any]:
+    """The fields of a config that are given, as they are stored: a run may be resumed from another folder."""
+    given: dict[str, Any] = {} if env_workers is None else {"env_workers": env_workers}
+    return given if env_python is None else given | {"env_python": Path(env_python).absolute()}
+
+
 def _under(prefix: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name.removeprefix(f"{prefix}."): value for name, value in settings.items() if name.startswith(f"{prefix}.")}
 
@@ -140,6 +152,7 @@ def validate(config: TrainConfig) -> None:
     for flag, value in {
         "--seed": config.seed, "--threads": config.threads, "--self-contacts": config.self_contacts,
         "--checkpoint-every": config.checkpoint_every, "--final-episodes": config.final_episodes,
+        "--env-workers": config.env_workers or 0,
     }.items():  # fmt: skip
         require(value >= 0, flag, value, "a whole number ≥ 0")
     require(config.final_episodes != 1, "--final-episodes", 1, "≥ 2, or 0 for none", "One episode has no interval")
@@ -155,6 +168,10 @@ def validate(config: TrainConfig) -> None:
     )  # fmt: skip
     if config.backend == "mjx":
         require_mjx(config.task)
+    require(
+        config.env_python is None or tasks.find(config.task) is None, "--env-python", config.env_python,
+        f"left out for {config.task}", "It is for Gymnasium environments; our tasks run under this interpreter",
+    )  # fmt: skip
     batch, envs = config.batch_size, config.num_envs
     hidden = getattr(config.algo, "hidden", ())
     _validate_algo(config.algo, require)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from focops.config import TrainConfig
 
 FAILED, USAGE = 1, 2
+_EVALUATION_OPTIONS = ("deterministic", "confidence", "threads", "backend", "env_workers", "env_python")
 _HELP = """\
 focops: constrained reinforcement learning that keeps its costs within their limits
 
@@ -120,14 +121,14 @@ def resume(words: list[str]) -> int:
     from focops.runs.directory import RunDirectory
 
     directory = RunDirectory.open(options.run, lock=False)
-    for change in directory.changed_versions():
+    for change in directory.changed_versions(options.env_python):
         say("warning:", f"{change}; the run goes on, but its numbers may differ from now on")
     was_finished = directory.is_finished(options.steps)
     with stop_on_signals() as stopped:
         display = while_heard(choose_display(options.quiet), stopped)
         result = runs.resume(
             options.run, steps=options.steps, display=display, sinks=options.sinks, should_stop=lambda: bool(stopped),
-            changes=options.changes,
+            changes=options.changes, env_workers=options.env_workers, env_python=options.env_python,
         )  # fmt: skip
     if was_finished and options.quiet:
         done = result.summary["steps"]
@@ -150,7 +151,7 @@ def evaluate(words: list[str]) -> int:
     how: dict[str, Any] = {"episodes": options.episodes, "seeds": grid.seeds(options.seeds)}
     if options.protocol is not None:
         how = evaluation.PROTOCOLS[options.protocol]
-    how |= {name: getattr(options, name) for name in ("deterministic", "confidence", "threads", "backend")}
+    how |= {name: getattr(options, name) for name in _EVALUATION_OPTIONS}
     first, *others = options.runs
     file = options.json or (None if others else first / "evaluation.json")
     known = ""

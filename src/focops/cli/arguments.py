@@ -12,7 +12,7 @@ import tyro
 
 from focops import envs
 from focops.cli import grid
-from focops.config import DEFAULT_TASK, Backend, TrainConfig, default_config, validate
+from focops.config import DEFAULT_TASK, Backend, TrainConfig, default_config, validate, where_environments_run
 from focops.core.base import FILLED
 from focops.core.fields import field_types
 from focops.envs.names import GIVEN_NOTHING, Given
@@ -92,6 +92,10 @@ def _hint(metavar: str, hint: str) -> Any:
     return tyro.conf.arg(metavar=metavar, help_behavior_hint=hint)
 
 
+_Workers = Annotated[int | None, _hint("N", "(default: the run's own)")]
+_Python = Annotated[Path | None, _hint("PATH", "(default: the run's own)")]
+
+
 @dataclass(frozen=True)
 class Options:
     """What `focops train` was asked to do."""
@@ -119,6 +123,10 @@ class ResumeOptions:
     """Log to Weights & Biases as well."""
     jobs: int = 0
     """Runs of a grid at once; 0: one per core."""
+    env_workers: _Workers = None
+    """Processes that step environments that are not ours; results do not depend on it."""
+    env_python: _Python = None
+    """Interpreter, or virtual environment's folder, that such environments run under."""
     changes: Annotated[dict[str, str], tyro.conf.Fixed, tyro.conf.Suppress] = dataclasses.field(default_factory=dict)
     """New values of the algorithm's numbers."""
     sinks: Annotated[tuple[OpenSink, ...], tyro.conf.Fixed, tyro.conf.Suppress] = ()
@@ -148,6 +156,10 @@ class EvaluateOptions:
     """Where the result is written: of one run an object, of a grid or several runs a list."""
     threads: int = 1
     """cpu: threads for the physics; results do not depend on it."""
+    env_workers: _Workers = None
+    """Processes that step environments that are not ours; results do not depend on it."""
+    env_python: _Python = None
+    """Interpreter, or virtual environment's folder, that such environments run under."""
 
 
 @dataclass(frozen=True)
@@ -170,6 +182,8 @@ class _TrainArguments(TrainConfig):
     cost: Annotated[str | None, _hint("MODULE:FUNCTION", "")] = None
     fresh_episodes: tyro.conf.FlagConversionOff[bool] = False
     exact: tyro.conf.FlagCreatePairsOff[bool] = False
+    env_workers: Annotated[int | None, _hint("N", "(default: by a short measurement)")] = None
+    env_python: Annotated[Path | None, _hint("PATH", "(default: this one)")] = None
     init_from: Annotated[Path | None, tyro.conf.arg(name="from", metavar="RUN", help_behavior_hint="")] = None
     out: Annotated[Path | None, _hint("DIR", "(default: runs/TASK-ALGO-SEED-TIME)")] = None
     """The run's directory."""
@@ -204,6 +218,7 @@ def parse(words: Sequence[str]) -> Options:
     fields = {name: getattr(given, name) for name in fields}
     fields |= {name: None for name in own if fields[name] in (own[name], ())}
     algo = {name: getattr(given.algo, name) for name in _fields(defaults.algo) if name not in NOT_FLAGS}
+    fields |= where_environments_run(given.env_workers, given.env_python)
     fields |= {"task": defaults.task, "algo": dataclasses.replace(defaults.algo, **algo)}
     return Options(TrainConfig(**fields), given.quiet, asked_for(given.wandb), given.jobs)
 
@@ -252,10 +267,10 @@ def _check_environment(config: TrainConfig) -> None:
     """Make one, once for all runs of a grid that have the same."""
     from focops.training.host import make_envs
 
-    fields = ("task", "algorithm", "cost", "cost_limit", "cost_discount", "env_timeout")
+    fields = ("task", "algorithm", "cost", "cost_limit", "cost_discount", "env_timeout", "env_python")
     asked = repr([getattr(config, name) for name in fields])
     if asked not in _checked:
-        make_envs(config, 1).close()
+        make_envs(dataclasses.replace(config, env_workers=0), 1).close()
         _checked.add(asked)
 
 

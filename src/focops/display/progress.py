@@ -27,7 +27,7 @@ class Display(Protocol):
     def update(self, record: Record) -> None: ...
 
     def note(self, message: str) -> None:
-        """Show what is under way after the last iteration."""
+        """Show a line before the first iteration, or what is under way after the last."""
         ...
 
     def stop(self, message: str = "") -> None: ...
@@ -41,7 +41,7 @@ class ManyDisplay(Protocol):
     def update(self, records: Sequence[Record | None]) -> None: ...
 
     def note(self, message: str) -> None:
-        """Show what is under way after the last iteration."""
+        """Show a line before the first iteration, or what is under way after the last."""
         ...
 
     def stop(self) -> None: ...
@@ -159,7 +159,10 @@ class LiveDisplay:
         self._record = record
 
     def note(self, message: str) -> None:
-        self._note = Spinner("dots", f" {message}")
+        if self._record is None:
+            self._console.print(message)
+        else:
+            self._note = Spinner("dots", f" {message}")
 
     def stop(self, message: str = "") -> None:
         self._note = None

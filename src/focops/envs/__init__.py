@@ -1,5 +1,6 @@
 """Environments: our tasks on MuJoCo, and any Gymnasium environment, behind one `VectorEnv`."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from focops.core.spec import Constraint
@@ -26,6 +27,8 @@ def make(
     stagger: bool = True,
     timeout: float = 0.0,
     given: Given = GIVEN_NOTHING,
+    workers: int | None = 0,
+    python: Path | None = None,
 ) -> "VectorEnv":
     """E environments: one of our tasks by its name, or else a Gymnasium environment by its id.
 
@@ -36,10 +39,13 @@ def make(
         discounts: one per cost (gamma_C), or by name; by default the task's, or 0.99.
         cost: "module:function", which computes the costs of a Gymnasium environment from (obs, action, reward, info).
         needs_cost: refuse an environment without a cost; otherwise it has no constraint.
-        threads: of our tasks' physics; it does not change results. Other environments run in the caller's thread.
+        threads: of our tasks' physics; it does not change results.
         stagger: cut the first episodes, so that later ones do not all end together.
         timeout: seconds that a step of Gymnasium environments may take; 0 for no limit.
         given: the environment or the function itself, where no name finds it.
+        workers: processes for Gymnasium environments; it does not change results. 0: they run in the caller's thread.
+            None: a short measurement decides.
+        python: an interpreter or a virtual environment's folder that the workers run under, if not this one.
     """
     if num_envs < 1:
         raise UsageError(f"the number of environments is {num_envs}: it must be at least 1")
@@ -53,6 +59,7 @@ def make(
         return GymnasiumVector(
             name if given.env is None else given.env, num_envs, limits=limits, discounts=discounts,
             needs_cost=needs_cost, stagger=stagger, timeout=timeout, cost=cost if given.cost is None else given.cost,
+            workers=workers, python=python,
         )  # fmt: skip
     if cost is not None:
         raise UsageError(f"--cost is {cost}, but {task.name} is a task of ours, with its own: leave --cost out")

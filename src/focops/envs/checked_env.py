@@ -1,14 +1,14 @@
 """One Gymnasium environment whose answers are checked. An error names the environment, the step and the value."""
 
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from gymnasium import spaces
 
 from focops.envs.gymnasium_env import HOW_TO_ADD_A_COST, Source, check_shapes, require_in_range
-from focops.envs.limits import PerCost, unnamed
+from focops.envs.limits import unnamed
 from focops.errors import RunError, UsageError
 
 
@@ -42,7 +42,8 @@ class CheckedEnv:
             raise UsageError(f"{self._id} has the observation space {self._space}, which is empty: observe one number")
         self.costs: tuple[str, ...] = like.costs if like else ()
         """The names of the costs, in the order of `Answer.cost`."""
-        self._named = like._named if like else False
+        self.named = like.named if like else False
+        """Whether the environment names them itself."""
 
     def reset(self, seed: int, at: int) -> np.ndarray:
         """The first observation of an episode."""
@@ -62,8 +63,8 @@ class CheckedEnv:
         if not self._source.is_instance:
             self._call("close", at)
 
-    def find_costs(self, needed: bool, limits: PerCost | None) -> None:
-        """Set `costs`, from one random step. The order of costs with names is that of this step, or of the limits."""
+    def find_costs(self, needed: bool, order: Sequence[str] = ()) -> None:
+        """Set `costs`, from one random step. The order of costs with names is that of this step, or the given one."""
         self.env.action_space.seed(0)
         self._first_observation(0, 0)
         info = self._call("step", 0, self.env.action_space.sample())[4]
@@ -72,14 +73,14 @@ class CheckedEnv:
                 raise UsageError(f"{self._id} returns no cost: {HOW_TO_ADD_A_COST}")
             return
         cost = info["cost"]
-        self._named = isinstance(cost, Mapping)
+        self.named = isinstance(cost, Mapping)
         self.costs = tuple(cost) if isinstance(cost, Mapping) else unnamed(_size(cost))
         if not self.costs or not all(isinstance(name, str) and name for name in self.costs):
             raise UsageError(
                 f"{self._id} returns {cost!r} as its cost: it must be a number, a vector, or a mapping from names"
             )
-        if isinstance(limits, Mapping) and limits.keys() == set(self.costs):
-            self.costs = tuple(limits)
+        if self.named and set(order) == set(self.costs):
+            self.costs = tuple(order)
         self._cost(info, 0)
 
     def _call(self, method: str, at: int, *args: Any, **kwargs: Any) -> Any:
@@ -125,7 +126,7 @@ class CheckedEnv:
                 ' every step must return info["cost"], 0 where nothing was paid'
             )
         cost = info["cost"]
-        if not self._named:
+        if not self.named:
             return self._numbers("cost", cost, (len(self.costs),), at)
         if not isinstance(cost, Mapping) or cost.keys() != set(self.costs):
             self._refuse("cost", cost, f"a mapping from {', '.join(self.costs)}, as in the first step", at)

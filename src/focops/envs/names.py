@@ -34,6 +34,32 @@ def named(thing: Any) -> tuple[str, Any]:
     return f"{module}:{name}", None if found else thing
 
 
+class Opening(NamedTuple):
+    """Which environments to open, and what is known of their costs."""
+
+    env: Any
+    """An id, a class, a function (or their names), or an instance."""
+    cost: Any = None
+    """A function of (obs, action, reward, info), or its name; None: the environment's own."""
+    needs_cost: bool = True
+    order: tuple[str, ...] = ()
+    """Names of the costs in the order that they are to have, if they are these."""
+
+    @property
+    def name(self) -> str:
+        return named(self.env)[0]
+
+    @property
+    def lost_elsewhere(self) -> str:
+        """What another process could not find by its name; "" if nothing."""
+        return next((name for name, thing in map(named, (self.env, self.cost or "")) if thing is not None), "")
+
+    def by_name(self) -> dict[str, Any]:
+        """For another process."""
+        cost = None if self.cost is None else named(self.cost)[0]
+        return {"env_id": self.name, "cost": cost, "needs_cost": self.needs_cost, "order": list(self.order)}
+
+
 def is_instance(thing: Any) -> bool:
     """Whether it is an environment itself, rather than what makes some."""
     if thing is None or isinstance(thing, str):

@@ -1,5 +1,6 @@
 """Evaluating runs: `evaluate` for one, `evaluate_all` for many."""
 
+import dataclasses
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ import numpy as np
 
 from focops import confidence as bounds
 from focops import envs
-from focops.config import Backend, TrainConfig, require_mjx
+from focops.config import Backend, TrainConfig, require_mjx, where_environments_run
 from focops.core.networks import Network
 from focops.core.spec import Constraint
 from focops.envs.names import Given, is_instance
@@ -45,14 +46,18 @@ def evaluate(
     env: Any = None,
     cost: Any = None,
     backend: Backend = "cpu",
+    env_workers: int | None = None,
+    env_python: Path | str | None = None,
 ) -> Evaluation:
     """Evaluate a run's policy on `episodes` episodes, shared out evenly among `seeds`. Nothing of the run is changed.
 
     focops.evaluate("cheetah", episodes=100, seeds=range(10)) is the paper's generalisation protocol. `network` is
-    needed only if the run used one of your own, `env` and `cost` only if no name finds them.
+    needed only if the run used one of your own, `env` and `cost` only if no name finds them; `env_workers` and
+    `env_python` only where Gymnasium environments are to run elsewhere than in training.
     """
     protocol = Protocol(episodes, tuple(map(int, seeds)), deterministic, confidence)
-    return _evaluate([run], protocol, backend, threads, network, Given(env, cost))[0]
+    elsewhere = where_environments_run(env_workers, env_python)
+    return _evaluate([run], protocol, backend, threads, network, Given(env, cost), elsewhere)[0]
 
 
 def evaluate_all(
@@ -67,6 +72,8 @@ def evaluate_all(
     env: Any = None,
     cost: Any = None,
     backend: Backend = "cpu",
+    env_workers: int | None = None,
+    env_python: Path | str | None = None,
 ) -> list[Evaluation]:
     """Evaluate many runs, each as `evaluate` does: those of a grid, or of several paths (of runs or grids).
 
@@ -76,7 +83,8 @@ def evaluate_all(
     protocol = Protocol(episodes, tuple(map(int, seeds)), deterministic, confidence)
     paths = [runs] if isinstance(runs, Path | str) else list(runs)
     found = {run.resolve(): run for path in paths for run in runs_in(path)}  # each once, also if named twice
-    return _evaluate(list(found.values()), protocol, backend, threads, network, Given(env, cost))
+    elsewhere = where_environments_run(env_workers, env_python)
+    return _evaluate(list(found.values()), protocol, backend, threads, network, Given(env, cost), elsewhere)
 
 
 def _evaluate(
@@ -86,10 +94,13 @@ def _evaluate(
     threads: int,
     network: Network | None,
     given: Given,
+    elsewhere: dict[str, Any],
 ) -> list[Evaluation]:
     protocol.check()
     configure_jax()
-    runs = _trained(paths, network, given)
+    runs = [
+        run._replace(config=dataclasses.replace(run.config, **elsewhere)) for run in _trained(paths, network, given)
+    ]
     if backend == "cpu":
         return [on_host(run, [protocol], threads)[0] for run in runs]
     for run in runs:

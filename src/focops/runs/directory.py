@@ -126,7 +126,7 @@ class RunDirectory:
         """Write config.json with the versions of all packages that affect a run's numbers, the run's id (both as they
         were at the start), and the changes since."""
         if versions is None:
-            versions = self.versions if self.config_file.exists() else current_versions()
+            versions = self.versions if self.config_file.exists() else current_versions(config.env_python)
         own_id = self.identity.get("run_id") if self.config_file.exists() else run_id(config)
         extra = {"versions": versions} | ({"changes": changes} if changes else {})
         extra |= {"run_id": own_id} if own_id is not None else {}
@@ -163,9 +163,11 @@ class RunDirectory:
             raise UsageError(f"{self.config_file}: versions is {versions!r}; it must be an object; mend it")
         return versions
 
-    def changed_versions(self) -> list[str]:
-        """What has changed since the run began ("jax 0.10.1 is now 0.10.2"): its numbers may then differ slightly."""
-        return changed_versions(self.versions)
+    def changed_versions(self, env_python: Path | None = None) -> list[str]:
+        """What has changed since the run began ("jax 0.10.1 is now 0.10.2"): its numbers may then differ slightly.
+        `env_python` is the environments' interpreter, if it is not the one that the run has had."""
+        had = self._read(self.config_file).get("env_python")
+        return changed_versions(self.versions, env_python or (Path(had) if isinstance(had, str) else None))
 
     def write_summary(self, summary: dict[str, Any]) -> None:
         with _explained(self.summary_file, "write", _MEND):

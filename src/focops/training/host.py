@@ -37,7 +37,7 @@ def make_envs(config: TrainConfig, num_envs: int, threads: int = 1, stagger: boo
     return envs.make(
         config.task, num_envs, limits=config.cost_limit, discounts=config.cost_discount, cost=config.cost,
         needs_cost=is_constrained(config.algorithm), threads=threads, stagger=stagger, timeout=config.env_timeout,
-        given=config.given,
+        given=config.given, workers=config.env_workers, python=config.env_python,
     )  # fmt: skip
 
 
@@ -65,6 +65,10 @@ class Trainer:
     @property
     def specs(self) -> Sequence[Spec]:
         return (self.spec,)
+
+    @property
+    def note(self) -> str:
+        return getattr(self.env, "note", "")
 
     @property
     def iteration(self) -> int:

@@ -77,6 +77,10 @@ class DeviceTrainer:
         self._failures: list[Failure | None] = [None] * len(configs)
 
     @property
+    def note(self) -> str:
+        return ""
+
+    @property
     def runs(self) -> Runs:
         """On the devices, as they are after the latest iteration that was started."""
         if self._pending is not None:
