@@ -1,6 +1,7 @@
 """The commands and programs of README and docs do what they say."""
 
 import dataclasses
+import os
 import re
 import sys
 from pathlib import Path
@@ -35,6 +36,7 @@ def my_package(tmp_path_factory):
     (folder / "my_package.py").write_text(code)
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(folder)
+        patch.setenv("PYTHONPATH", f"{folder}{os.pathsep}{ROOT}")  # for another Python
         yield
 
 

@@ -5,6 +5,7 @@ import time
 from collections.abc import Collection, Sequence
 from typing import Any, Protocol, TextIO
 
+import numpy as np
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
@@ -219,12 +220,18 @@ def line(record: Record, pace: Pace) -> str:
         value = {key: number(record.get(f"{key}/{name}")) for key in _COST_KEYS}
         parts.append(
             f"{name} {value['discounted_cost_mean']} (J_C {value['cost_return_estimate']}, "
-            f"limit {value['cost_limit']}, ν {value['nu']})"
+            f"limit {limit_and_aim(record, name)}, ν {value['nu']})"
         )
     parts += [f"KL {number(record.get('kl'))}", f"epochs {number(record.get('epochs'))}"]
     if record.get("diverged"):
         parts.append(f"diverged {record['diverged']}")
     return "  ".join(parts)
+
+
+def limit_and_aim(record: Record, name: str) -> str:
+    """The limit of a cost, and what is aimed at where that is below it by a margin."""
+    limit, aim = record[f"cost_limit/{name}"], record.get(f"cost_aim/{name}")
+    return number(limit) + (f", aim {number(aim)}" if aim is not None and aim < np.float32(limit) else "")
 
 
 _COST_KEYS = ("discounted_cost_mean", "cost_return_estimate", "cost_limit", "nu", "undiscounted_cost_mean")
@@ -270,8 +277,9 @@ def costs(record: Record, sums: Collection[str] = ()) -> RenderableType:
         mean, estimate, limit, nu = (record.get(f"{key}/{name}") for key in _COST_KEYS[:4])
         verdict = estimate if mean is None else mean
         called = f"{name} (discounted)" if sums and name not in sums else name
+        held = limit_and_aim(record, name)
         table.add_row(
-            called, against(mean, limit), against(estimate, limit), number(limit), _verdict(verdict, limit), number(nu)
+            called, against(mean, limit), against(estimate, limit), held, _verdict(verdict, limit), number(nu)
         )
     return table
 

@@ -91,6 +91,9 @@ def _training(summary: Summary) -> list[Row]:
     for name, limit in summary["cost_limit"].items():
         cost, plain = summary["discounted_cost_mean"][name], summary["undiscounted_cost_mean"][name]
         rows.append(_cost(name, cost, None if name in sums else plain, limit, "within" if cost <= limit else "over"))
+        aim = summary.get("cost_aim", {}).get(name)
+        if summary.get("margin") and aim is not None:
+            rows.append(("", [f"     {name} aimed at {number(aim)} (margin {summary['margin']})"]))
     return rows
 
 

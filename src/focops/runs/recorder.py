@@ -158,6 +158,8 @@ class Recorder:
         judged = {"satisfied": True, "violated": False}.get(verdict(found["sampled"])) if found else None
         records = read_all(self.directory.metrics_file)
         told: dict[str, Any] = {"hints": hints(self.config, self.spec, records, found)}
+        last = records[-1] if records else {}
+        told["cost_aim"] = {c.name: last.get(f"cost_aim/{c.name}") for c in self.spec.constraints}
         told |= {"satisfied": judged, "policy": found, "not_evaluated": None if found else why_not}
         result = result | told | {"evaluation_s": self.evaluation_s}
         self.directory.write_summary(result)
@@ -193,6 +195,7 @@ def summary(config: TrainConfig, spec: Spec, state: RunState, wall_s: float) -> 
         "discounted_cost_mean": _by_name(constraints, discounted),
         "undiscounted_cost_mean": _by_name(constraints, None if means is None else means[2 + m :]),
         "cost_limit": {c.name: c.limit for c in constraints},
+        "margin": config.margin,
         "cost_discount": {c.name: c.discount for c in constraints},
         "training_within_limits": within,
         "steps_per_second": samples / wall_s,
