@@ -196,16 +196,16 @@ def test_models_are_gymnasiums_with_the_older_walker():
 @pytest.mark.parametrize("name", VELOCITY)
 def test_a_velocity_tasks_outcome_is_the_same_in_jax(name):
     task = find(f"{name}Velocity")
-    env = MujocoBatch(task, 5)
+    env = MujocoBatch(task, 40)
     rng = np.random.default_rng(0)
     n = env._physics.ctrlrange.shape[0]
     before = task.robot.position(np, env._physics)
-    after = before + env._physics.dt * rng.normal(0, 2.0, before.shape)
-    action = rng.normal(size=(5, n))
+    after = before + env._physics.dt * rng.normal(0, 3.0, before.shape)
+    action = rng.normal(size=(40, n))
     numpy_found = task.outcome(np, env._physics, before, after, action)
     fields = {k: jnp.asarray(v) for k, v in env._physics._asdict().items() if k != "dt" and v is not None}
     physics = env._physics._replace(**fields)
     jax_found = task.outcome(jnp, physics, jnp.asarray(before), jnp.asarray(after), jnp.asarray(action))
     for ours, other in zip(jax_found, numpy_found, strict=True):
         np.testing.assert_allclose(ours, other, rtol=1e-4, atol=1e-4)
-    assert 0 < numpy_found.cost.sum() < 5
+    assert 0 < numpy_found.cost.sum() < 40
