@@ -7,11 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
+import tyro
 
 from focops import api as runs
 from focops import cli
-from focops.cli import arguments, grid
+from focops.cli import arguments, grid, study_runs
 from focops.config import TrainConfig
+from focops.studies import definition
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -69,6 +71,13 @@ def test_a_documented_training_command_trains(command, tmp_path):
             assert runs.run(config).summary["finished"]
         else:
             arguments.check(dataclasses.replace(options, config=config))
+
+
+@pytest.mark.parametrize("command", [c for c in commands() if c.startswith("focops study") and "gpu" not in c])
+def test_a_documented_study_can_be_trained(command):
+    options = tyro.cli(study_runs.StudyOptions, args=command.split()[2:])
+    study = definition.narrowed(definition.load(options.study), tasks=options.tasks, seeds="0")
+    assert all(arguments.parse(point.words) for point in study_runs.points_of(study, "cpu"))
 
 
 @pytest.mark.parametrize("command", ["--help", "tasks", "algos", "--version", "train --help"])

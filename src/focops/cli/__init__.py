@@ -29,6 +29,8 @@ focops: constrained reinforcement learning that keeps its costs within their lim
   focops resume RUN        go on with a run from its last checkpoint
   focops evaluate RUN      run its policy on unseen episodes: intervals, verdicts;
                            of a grid: all its runs
+  focops study NAME        all runs of a study, of the paper's or your own
+  focops studies           the studies that come with focops
   focops solve FILE        the exact optimum of a small problem in JSON
   focops tasks             the tasks that come with focops
   focops algos             the algorithms
@@ -180,6 +182,20 @@ def solve(words: list[str]) -> int:
     return command.solve(words)
 
 
+def study(words: list[str]) -> int:
+    """`focops study`: all runs of a study."""
+    from focops.cli import study_runs
+
+    return study_runs.study(words)
+
+
+def studies(words: list[str]) -> int:
+    """`focops studies`: the studies that come with the library."""
+    from focops.cli import study_runs
+
+    return study_runs.studies(words)
+
+
 def tasks(words: list[str]) -> int:
     """`focops tasks`: the tasks that come with the library."""
     _no_arguments("tasks", words)
@@ -221,6 +237,8 @@ _COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "train": train,
     "resume": resume,
     "evaluate": evaluate,
+    "study": study,
+    "studies": studies,
     "solve": solve,
     "tasks": tasks,
     "algos": algos,

@@ -1,0 +1,184 @@
+"""`focops study` and `focops studies`: a study's runs are a grid, and are trained, stopped and resumed as one."""
+
+import dataclasses
+import json
+import math
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from focops import envs
+from focops.cli import arguments, grid, processes
+from focops.cli.arguments import Count, ResumeOptions
+from focops.display.numbers import clock, count, number
+from focops.errors import UsageError
+from focops.runs.directory import RunDirectory
+from focops.runs.files import write_json
+from focops.studies import definition
+from focops.studies.definition import Point, Study
+
+_BACKENDS = {"local": "cpu", "gpu": "mjx"}
+_LEARNING_SHARE = 0.6
+"""Of the rate of physics alone that training reaches, about: `benchmarks/speed.py`."""
+_MEASURED_SECONDS = 0.05
+
+
+@dataclass(frozen=True)
+class StudyOptions:
+    """Train all runs of a study, go on with it where it was left, and evaluate what it asks for.
+
+    The same command goes on with a study that was stopped; runs that are finished are not repeated.
+    """
+
+    study: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="STUDY")]
+    """A name that `focops studies` lists, or a file of your own, my-study.toml."""
+    tasks: tuple[str, ...] = ()
+    """Only these tasks."""
+    algos: tuple[str, ...] = ()
+    """Only these algorithms."""
+    seeds: str = ""
+    """Other seeds: their number (3 is 0..2), or which, as 0..9 or 1,2,5."""
+    steps: Annotated[Count | None, tyro.conf.arg(metavar="N")] = None
+    """Other samples for each run."""
+    preset: Literal["", "fast", "paper"] = ""
+    """Another preset."""
+    engine: Literal["local", "gpu"] = "local"
+    """local: one process per run, one run per core at a time. gpu: all runs of one shape as one program."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: runs/study-NAME)")] = None
+    """The study's directory."""
+    jobs: int = 0
+    """Runs at once on the CPU; 0: one per core."""
+    quiet: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Print only the result, at the end."""
+
+
+def study(words: list[str]) -> int:
+    """`focops study`: its exit status."""
+    options = tyro.cli(StudyOptions, args=words, prog="focops study")
+    seeds = f"0..{int(options.seeds) - 1}" if options.seeds.isdecimal() and int(options.seeds) else options.seeds
+    found = definition.narrowed(
+        definition.load(options.study), tasks=options.tasks, algorithms=options.algos, seeds=seeds,
+        steps=None if options.steps is None else str(options.steps), preset=options.preset,
+    )  # fmt: skip
+    points = points_of(found, _BACKENDS[options.engine])
+    base = options.out or Path("runs") / f"study-{found.name}"
+    _describe(base, found, points)
+    status = processes.resume(ResumeOptions(run=base, jobs=options.jobs, quiet=options.quiet))
+    if status == 0 and found.evaluate_best:
+        _evaluate_best(base, found, points)
+    return status
+
+
+def points_of(found: Study, backend: str) -> list[Point]:
+    """Every run of a study, checked for its tasks."""
+    limits = {}
+    for name in found.tasks:
+        task = envs.find(name)
+        if task is None and found.limit_shares:
+            envs.make(name, 1, needs_cost=False).close()  # if there is none, it says what there is
+            raise UsageError(f"{name} is no task of ours, so it has no limit of its own to take limit_shares of")
+        limits[name] = [c.limit for c in task.constraints] if task else []
+    return definition.points(found, grid.seeds(found.seeds), limits, backend)
+
+
+def _describe(base: Path, found: Study, points: list[Point]) -> None:
+    """Write grid.json, with the runs that it already had and those that are new, each checked before the first starts;
+    and study.json, the study as it was asked for."""
+    file = base / "grid.json"
+    try:
+        known = {run["name"]: run for run in json.loads(file.read_text())["runs"]} if file.is_file() else {}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"{file} is damaged: {error}; resume its runs one by one") from None
+    for name, words in points:
+        begun = RunDirectory(base / name).config_file.is_file()
+        if not begun:
+            parsed = arguments.parse(words)
+            config = dataclasses.replace(parsed.config, out=base / name)
+            try:
+                arguments.check(dataclasses.replace(parsed, config=config))
+            except UsageError as error:
+                raise UsageError(f"{name}: {error}") from None
+            known[name] = {"name": name, "words": ["train", *words]}
+        elif grid.value_of(grid.split(words), "--backend", "cpu") != RunDirectory(base / name).config.backend:
+            other = RunDirectory(base / name).config.backend
+            engine = next(engine for engine, backend in _BACKENDS.items() if backend == other)
+            raise UsageError(
+                f"{base / name} was begun with --engine {engine}: go on with that, or choose another --out"
+            )
+    try:
+        base.mkdir(parents=True, exist_ok=True)
+        write_json(file, {"runs": list(known.values())})
+        write_json(base / "study.json", dataclasses.asdict(found))
+    except OSError as error:
+        raise UsageError(f"cannot write in {base}: {error.strerror}; choose another --out") from error
+
+
+def _evaluate_best(base: Path, found: Study, points: list[Point]) -> None:
+    """Evaluate, for each task, algorithm and setting, the seed with the highest return in training among those that
+    kept their limits there; write and print it."""
+    from rich.console import Console
+
+    from focops import evaluation
+    from focops.cli import evaluation_table
+
+    best: dict[str, tuple[float, Path]] = {}
+    for name, _ in points:
+        summary: dict[str, Any] = RunDirectory(base / name).summary or {}
+        group, reward = name.rpartition(",seed=")[0], summary.get("return_mean")
+        if reward is not None and summary.get("training_within_limits") is not False:
+            best[group] = max(best.get(group, (-math.inf, base)), (reward, base / name))
+    missing = sorted({name.rpartition(",seed=")[0] for name, _ in points} - set(best))
+    if best:
+        how = evaluation.PROTOCOLS[found.evaluate_best]
+        results = evaluation.evaluate_all([path for _, path in best.values()], **how)
+        evaluation.save_all(results, base / "evaluation.json")
+        Console(highlight=False, width=160).print(evaluation_table.many(results))
+        print(f"written to {base / 'evaluation.json'}")
+    if missing:
+        print(f"no seed kept its limits in training: {', '.join(missing)}")
+
+
+def studies(words: list[str]) -> int:
+    """`focops studies`: what there is, how large, and about how long it takes here."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from focops.cli import arguments
+
+    if words:
+        raise UsageError(f"unknown argument {words[0]!r}; `focops studies` takes none")
+    table = Table("study", "runs", "samples", "time here", "", box=None, header_style="dim", pad_edge=False)
+    rates: dict[str, float] = {}
+    for name in definition.builtin():
+        found = definition.load(name)
+        points = points_of(found, "cpu")
+        for task in {words[0] for _, words in points} - set(rates):
+            rates[task] = _rate(task)
+        steps = arguments.parse_count(found.steps)
+        seconds = sum(steps / rates[words[0]] for _, words in points) / (os.cpu_count() or 1)
+        table.add_row(name, str(len(points)), count(float(steps * len(points))), _duration(seconds), found.title)
+    Console(highlight=False, width=None).print(table)
+    print("\nfocops study NAME runs one; times are estimates from the physics alone, on all cores of this machine")
+    return 0
+
+
+def _rate(task: str) -> float:
+    """Samples per second of training on one core, about."""
+    import numpy as np
+
+    env = envs.make(task, 8)
+    action = np.zeros((8, env.spec.action_size), np.float32)
+    env.step(action)
+    began, steps = time.perf_counter(), 0
+    while time.perf_counter() - began < _MEASURED_SECONDS:
+        env.step(action)
+        steps += 8
+    return _LEARNING_SHARE * steps / (time.perf_counter() - began)
+
+
+def _duration(seconds: float) -> str:
+    return clock(seconds) if seconds < 3600 else f"{number(seconds / 3600)} h"

@@ -1,0 +1,147 @@
+"""A study: tasks × algorithms × settings × seeds, declared in a TOML file, as the command lines of its runs.
+
+    title = "How much FOCOPS depends on its temperature"
+    tasks = ["AntSpeed", "HopperSpeed"]
+    algorithms = ["focops"]
+    preset = "paper"               # or fast
+    steps = "1M"
+    seeds = 3                      # or which: "0..2", "1,2,5"
+    limit_shares = [0.5, 1.0]      # of the task's own limits; left out: these
+    evaluate_best = "paper"        # evaluate the best seed that kept its limit, by this protocol; left out: no
+
+    [set]                          # flags of `focops train`, the same for all runs of algorithms that have them
+    "batch-size" = 20_000
+    [vary]                         # and such of which every combination is run
+    "algo.temperature" = [1.0, 1.5]
+
+The files in `builtin/` are those of the paper and of the field.
+"""
+
+import dataclasses
+import itertools
+import re
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from focops.algorithms import ALGORITHMS
+from focops.errors import UsageError
+
+_BUILTIN = resources.files("focops.studies") / "builtin"
+_LISTS = ("tasks", "algorithms")
+_TABLES = ("set", "vary")
+
+
+@dataclass(frozen=True)
+class Study:
+    """The fields are those of the file."""
+
+    name: str
+    title: str
+    tasks: tuple[str, ...]
+    algorithms: tuple[str, ...]
+    preset: str = "fast"
+    steps: str = "1M"
+    seeds: str = "0"
+    limit_shares: tuple[float, ...] = ()
+    evaluate_best: str = ""
+    set: dict[str, Any] = field(default_factory=dict)
+    vary: dict[str, list[Any]] = field(default_factory=dict)
+
+
+class Point(NamedTuple):
+    """One run: its name, after what varies, and the words of its `focops train` command."""
+
+    name: str
+    words: tuple[str, ...]
+
+
+def builtin() -> list[str]:
+    """The names of the studies that come with focops."""
+    return sorted(file.name.removesuffix(".toml") for file in _BUILTIN.iterdir() if file.name.endswith(".toml"))
+
+
+def load(name: str) -> Study:
+    """A built-in study by its name, or one of a file."""
+    if name in builtin():
+        return parse(name, (_BUILTIN / f"{name}.toml").read_text(encoding="utf-8"))
+    path = Path(name)
+    if not name.endswith(".toml"):
+        raise UsageError(
+            f"there is no study {name!r}; there are: {', '.join(builtin())}, or give a file, my-study.toml"
+        )
+    try:
+        return parse(path.stem, path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeError) as error:
+        raise UsageError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+
+
+def parse(name: str, text: str) -> Study:
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{name}.toml is no TOML: {error}") from error
+    known = {each.name for each in dataclasses.fields(Study)} - {"name"}
+    for key in data:
+        if key not in known:
+            raise UsageError(f"{name}.toml: unknown entry {key!r}; there are: {', '.join(sorted(known))}")
+    for key in ("title", *_LISTS):
+        if not data.get(key):
+            raise UsageError(f"{name}.toml lacks {key}, or it is empty")
+    for key in (*_LISTS, "limit_shares"):
+        if not isinstance(data.get(key, []), list):
+            raise UsageError(f"{name}.toml: {key} is {data[key]!r}; it must be a list")
+    for key in _TABLES:
+        if not isinstance(data.get(key, {}), dict):
+            raise UsageError(f"{name}.toml: {key} is {data[key]!r}; it must be a table, [{key}]")
+    for flag, values in data.get("vary", {}).items():
+        if not isinstance(values, list) or not values:
+            raise UsageError(f"{name}.toml: {flag} in [vary] is {values!r}; it must be a list of values")
+    for share in data.get("limit_shares", []):
+        if not isinstance(share, int | float) or not share > 0:
+            raise UsageError(f"{name}.toml: limit_shares has {share!r}; it must be a positive number")
+    values = {key: tuple(value) if key in (*_LISTS, "limit_shares") else value for key, value in data.items()}
+    seeds = values.get("seeds", Study.seeds)
+    values["seeds"] = f"0..{seeds - 1}" if isinstance(seeds, int) and seeds > 0 else str(seeds)
+    values["steps"] = str(values.get("steps", Study.steps))
+    return Study(name, **values)
+
+
+def narrowed(study: Study, **changes: Any) -> Study:
+    """The study with other values of some fields, where they are given."""
+    return dataclasses.replace(study, **{name: value for name, value in changes.items() if value})
+
+
+def points(study: Study, seeds: Sequence[int], limits: dict[str, Sequence[float]], backend: str) -> list[Point]:
+    """Every run of the study: task by task, seeds fastest. `limits` are the tasks' own."""
+    flags = list(study.vary)
+    found = []
+    for task, algorithm in itertools.product(study.tasks, study.algorithms):
+        for share, values in itertools.product(study.limit_shares or (None,), itertools.product(*study.vary.values())):
+            varied = dict(zip(flags, values, strict=True))
+            for seed in seeds:
+                chosen = {flag: value for flag, value in study.set.items() if _has(algorithm, flag)} | varied
+                words = [task, "--algo", algorithm, "--preset", study.preset, "--steps", study.steps]
+                words += [word for flag, value in chosen.items() for word in (f"--{flag}", _text(value))]
+                label = [task, algorithm, *(f"{flag.rpartition('.')[2]}={_text(v)}" for flag, v in varied.items())]
+                if share is not None:
+                    words += ["--cost-limit", *(repr(float(f"{share * limit:.9g}")) for limit in limits[task])]
+                    label.append(f"limit={share:g}")
+                words += ["--backend", backend] * (backend != "cpu")
+                name = ",".join([*label, f"seed={seed}"])
+                found.append(Point(re.sub(r"[^\w.,=+-]", "_", name), (*words, "--seed", str(seed))))
+    return found
+
+
+def _has(algorithm: str, flag: str) -> bool:
+    """Whether it is a flag of all runs, or one of this algorithm's."""
+    if not flag.startswith("algo.") or algorithm not in ALGORITHMS:  # one that does not exist is refused later
+        return True
+    return flag[5:].replace("-", "_") in {each.name for each in dataclasses.fields(ALGORITHMS[algorithm].Config)}
+
+
+def _text(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

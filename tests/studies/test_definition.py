@@ -1,0 +1,103 @@
+"""Studies as files: what they say, and the runs that they stand for."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from focops.cli import arguments, grid
+from focops.cli.study_runs import points_of
+from focops.config import validate
+from focops.errors import UsageError
+from focops.studies import definition
+
+SMALL = 'title = "Small"\ntasks = ["AntSpeed", "HopperSpeed"]\nalgorithms = ["focops", "cpo"]\n'
+
+
+def test_the_papers_studies_and_the_fields_have_their_sizes():
+    sizes = {name: len(points_of(definition.load(name), "cpu")) for name in definition.builtin()}
+    assert sizes == {
+        "speed-limit": 6 * 5 * 10, "circle": 2 * 5 * 10, "generalization": 6 * 4 * 10, "lambda": 6 * 10 * 3,
+        "nu-max": 6 * 3 * 6 * 3, "thresholds": 6 * 3 * 10, "velocity": 6 * 4 * 5,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", definition.builtin())
+def test_every_run_of_a_built_in_study_can_be_trained(name):
+    points = points_of(definition.narrowed(definition.load(name), seeds="0"), "cpu")
+    assert len({point.name for point in points}) == len(points)
+    for point in points:
+        config = arguments.parse(point.words).config
+        validate(config)
+        assert config.preset == definition.load(name).preset
+
+
+def test_the_words_of_a_run_are_those_of_its_point():
+    study = definition.parse(
+        "s", SMALL + 'preset = "paper"\nsteps = "2k"\nseeds = 2\n[vary]\n"algo.discount" = [0.9, 0.99]'
+    )
+    points = points_of(study, "cpu")
+    assert len(points) == 2 * 2 * 2 * 2
+    assert points[1].name == "AntSpeed,focops,discount=0.9,seed=1"
+    config = arguments.parse(points[1].words).config
+    assert (config.task, config.algorithm, config.preset) == ("AntSpeed-v0", "focops", "paper")
+    assert (config.algo.discount, config.steps, config.seed) == (0.9, 2000, 1)
+
+
+def test_limits_are_shares_of_the_tasks_own():
+    study = definition.parse("s", SMALL + "limit_shares = [0.5, 1.5]")
+    found = [arguments.parse(point.words).config.cost_limit for point in points_of(study, "cpu")[:2]]
+    assert found == [(pytest.approx(0.5 * 103.115),), (pytest.approx(1.5 * 103.115),)]
+
+
+def test_a_setting_is_left_out_where_an_algorithm_does_not_have_it():
+    study = definition.parse("s", SMALL + '[set]\n"algo.minibatch-size" = 256\n"num-envs" = 8')
+    first_order, second_order = (points_of(study, "cpu")[i] for i in (0, 1))
+    assert grid.value_of(grid.split(first_order.words), "--algo.minibatch-size", "") == "256"
+    assert grid.value_of(grid.split(second_order.words), "--algo.minibatch-size", "") == ""
+    assert arguments.parse(second_order.words).config.num_envs == 8
+
+
+def test_a_study_is_narrowed_by_what_is_given():
+    study = definition.narrowed(definition.load("speed-limit"), tasks=("AntSpeed",), seeds="0..2", steps=None)
+    assert (study.tasks, study.seeds, study.steps) == (("AntSpeed",), "0..2", "1M")
+    assert len(points_of(study, "mjx")) == 15
+    assert points_of(study, "mjx")[0].words[-4:] == ("--backend", "mjx", "--seed", "0")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("title = ", "s.toml is no TOML"),
+        (SMALL + "colour = 1", "unknown entry 'colour'; there are: algorithms, "),
+        ('title = "x"\ntasks = ["AntSpeed"]', "lacks algorithms"),
+        (SMALL.replace('["focops", "cpo"]', '"focops"'), "algorithms is 'focops'; it must be a list"),
+        (SMALL + "limit_shares = [0]", "limit_shares has 0; it must be a positive number"),
+        (SMALL + '[vary]\n"algo.discount" = 0.9', r"algo.discount in \[vary\] is 0.9; it must be a list"),
+        (SMALL + "set = 3", "set is 3; it must be a table"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_what_is_wrong(text, message):
+    with pytest.raises(UsageError, match=message):
+        definition.parse("s", text)
+
+
+def test_an_unknown_study_is_refused_with_those_there_are(tmp_path):
+    with pytest.raises(UsageError, match=r"no study 'speed'; there are: circle, .*velocity"):
+        definition.load("speed")
+    with pytest.raises(UsageError, match="cannot read"):
+        definition.load(str(tmp_path / "none.toml"))
+
+
+def test_the_example_in_the_docstring_is_a_study():
+    text = str(definition.__doc__)
+    example = text[text.index("    title") : text.index("The files in")]
+    assert set(tomllib.loads(example)) >= {"title", "tasks", "algorithms", "seeds", "set", "vary"}
+    assert len(points_of(definition.parse("s", example), "cpu")) == 2 * 2 * 2 * 3
+
+
+def test_the_example_in_the_documentation_is_a_study():
+    page = (Path(__file__).parents[2] / "docs" / "studies.md").read_text()
+    example = page[page.index("```toml") + 7 : page.rindex("```")]
+    assert len(points_of(definition.parse("s", example), "cpu")) == 2 * 3 * 3
+    assert all(f"| `{name}` |" in page for name in definition.builtin())
