@@ -103,7 +103,7 @@ def parse(name: str, text: str) -> Study:
     for share in data.get("limit_shares", []):
         if not isinstance(share, int | float) or not share > 0:
             raise UsageError(f"{name}.toml: limit_shares has {share!r}; it must be a positive number")
-    values = {key: tuple(value) if key in (*_LISTS, "limit_shares") else value for key, value in data.items()}
+    values: dict[str, Any] = {k: tuple(v) if k in (*_LISTS, "limit_shares") else v for k, v in data.items()}
     seeds = values.get("seeds", Study.seeds)
     values["seeds"] = f"0..{seeds - 1}" if isinstance(seeds, int) and seeds > 0 else str(seeds)
     values["steps"] = str(values.get("steps", Study.steps))
