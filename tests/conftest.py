@@ -21,7 +21,7 @@ if "xla_cpu_use_fusion_emitters" not in os.environ.get("XLA_FLAGS", ""):
 from jaxtyping import install_import_hook
 
 # before anything imports focops
-CHECKED = ["core", "algorithms", "tabular", "training", "evaluation.device"]
+CHECKED = ["core", "algorithms", "tabular", "training", "evaluation.device", "studies"]
 # of envs all but __init__ (its name is a prefix of the others') and what looks at one foreign environment's values, of
 # any type, ten times in each of its steps: the checker itself was half of the time of tests that train
 CHECKED += ["envs.deadline", "envs.gymnasium", "envs.limits", "envs.mjx", "envs.mjx_model", "envs.mjx_warp"]
