@@ -45,7 +45,7 @@ def table() -> str:
         "1M samples, seeds 0 and 1, preset `fast` with each algorithm's defaults: `python benchmarks/algorithms.py`,",
         "which runs `focops train HalfCheetahSpeed --algo NAME --seed S --steps 1M`. Figures are means over the last",
         "100 training episodes: undiscounted return, *discounted* cost (γ_C = 0.99, limit 151.99). Two seeds show what",
-        "works, not which algorithm is best. The paper's columns are its Table 1 (`src/focops/studies/published.toml`): 10 seeds,",
+        "works, not which algorithm is best. The paper's columns are its Table 1 (published.toml): 10 seeds,",
         "one environment, MuJoCo of 2020. `fast` damps the multiplier of `focops`, `ppo_lagrangian`, `trpo_lagrangian`",
         "and `cvar` (`nu_lead`); the paper does not.",
         "",

@@ -33,7 +33,7 @@ class Curve(NamedTuple):
     """Of all seeds, at all points."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Group:
     """Runs of one task, algorithm and settings; their seeds are the sample."""
 
@@ -45,7 +45,7 @@ class Group:
 
     @property
     def label(self) -> str:
-        parts = [f"{name.removeprefix('algo.')} {_text(value)}" for name, value in self.settings.items()]
+        parts = [f"{name.removeprefix('algo.')} {text(value)}" for name, value in self.settings.items()]
         return " · ".join([self.algorithm, *parts])
 
     @property
@@ -53,17 +53,18 @@ class Group:
         return max((run.constraints for run in self.runs), key=len)
 
     @property
-    def samples(self) -> int:
-        return max(run.samples for run in self.runs)
+    def compared(self) -> tuple[RunResult, ...]:
+        """The finished runs; before there is one, those of which an episode has ended."""
+        begun = tuple(run for run in self.runs if not np.isnan(run.final("return_mean")))
+        return tuple(run for run in begun if run.status == "finished") or begun
 
     @property
-    def begun(self) -> tuple[RunResult, ...]:
-        """The runs of which an episode has ended."""
-        return tuple(run for run in self.runs if not np.isnan(run.final("return_mean")))
+    def samples(self) -> int:
+        return max(run.samples for run in self.compared)
 
     def final(self, metric: str) -> np.ndarray:
-        """Per seed, the mean over the last 100 training episodes."""
-        return np.array([run.final(metric) for run in self.begun])
+        """Per seed that is compared, the mean over the last 100 training episodes."""
+        return np.array([run.final(metric) for run in self.compared])
 
     def curve(self, metric: str, x_axis: XAxis = "samples") -> Curve | None:
         """None before there is anything to draw. It ends where only half of the seeds, or fewer, go on."""
@@ -111,7 +112,7 @@ def _family(runs: Sequence[RunResult]) -> list[Group]:
         Group(alike[0].task, alike[0].algorithm, settings, tuple(sorted(alike, key=lambda run: run.seed)))
         for settings, alike in found.values()
     ]
-    return sorted(groups, key=lambda group: [_sortable(value) for value in group.settings.values()])
+    return sorted(groups, key=lambda group: [order(value) for value in group.settings.values()])
 
 
 def _varied(runs: Sequence[RunResult]) -> list[str]:
@@ -134,15 +135,16 @@ def _known(run: RunResult, metric: str, x_axis: XAxis) -> tuple[np.ndarray, np.n
     return x[known], y[known]
 
 
-def _sortable(value: Any) -> tuple[int, float, str]:
+def order(value: Any) -> tuple[int, float, str]:
     """Numbers by size, before everything else by name."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return (0, float(value), "") if is_number else (1, 0.0, json.dumps(value))
 
 
-def _text(value: Any) -> str:
+def text(value: Any) -> str:
+    """A setting's value, for people."""
     if isinstance(value, list):
-        return "×".join(map(_text, value))
+        return "×".join(map(text, value))
     if isinstance(value, float):
         return f"{value:g}"
     return "default" if value is None else str(value)

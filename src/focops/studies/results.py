@@ -28,7 +28,7 @@ class Delivered(NamedTuple):
     verdicts: dict[str, str]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RunResult:
     """One run."""
 

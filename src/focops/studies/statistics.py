@@ -1,8 +1,8 @@
-"""Statistics over seeds: those of the paper, and more robust ones (Agarwal et al., NeurIPS 2021). From one seed there is a
-value but no interval: its ends are NaN.
+"""Statistics over seeds: those of the paper, and more robust ones (Agarwal et al., NeurIPS 2021). One seed has a value
+but no interval: its ends are NaN.
 
-SciPy's bootstrap resamples every sample that it is given by itself. With one sample for each task, that is the stratified
-bootstrap.
+SciPy's bootstrap resamples every sample that it is given by itself. With one sample for each task, that is the
+stratified bootstrap.
 """
 
 from collections.abc import Callable, Sequence
@@ -51,7 +51,7 @@ def interquartile_mean(*tasks: Values) -> Estimate:
 
     Of n scores a quarter, rounded down, is left out at each end: of fewer than four it is the mean."""
 
-    def statistic(*samples: np.ndarray, axis: int = -1) -> np.ndarray:
+    def statistic(*samples: np.ndarray, axis: int = -1) -> Any:
         return stats.trim_mean(np.concatenate(samples, axis), 0.25, axis)
 
     return _percentiles(tasks, statistic)
@@ -62,7 +62,7 @@ def probability_of_improvement(ours: Sequence[Values], theirs: Sequence[Values])
     tasks (Mann and Whitney's U, divided by the number of pairs)."""
     number = len(ours)
 
-    def statistic(*samples: np.ndarray, axis: int = -1) -> np.ndarray:
+    def statistic(*samples: np.ndarray, axis: int = -1) -> Any:
         wins = [_wins(x, y) for x, y in zip(samples[:number], samples[number:], strict=True)]
         return np.mean(wins, axis=0)
 
@@ -101,13 +101,13 @@ def band(values: Float[np.ndarray, "seeds points"]) -> Float[np.ndarray, "2 poin
     return np.stack([middle - half, middle + half])
 
 
-def _wins(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def _wins(x: np.ndarray, y: np.ndarray) -> Any:
     """The share of pairs in which x is larger, and half of those in which they are equal."""
     above = np.sign(x[..., :, None] - y[..., None, :])
     return (above.mean((-2, -1)) + 1) / 2
 
 
-def _percentiles(samples: Sequence[np.ndarray], statistic: Callable[..., np.ndarray]) -> Estimate:
+def _percentiles(samples: Sequence[np.ndarray], statistic: Callable[..., Any]) -> Estimate:
     value = float(statistic(*samples))
     if min(map(len, samples)) < 2:
         return Estimate(value)
