@@ -24,6 +24,8 @@ focops: constrained reinforcement learning that keeps its costs within their lim
   focops resume RUN        go on with a run from its last checkpoint
   focops evaluate RUN      run its policy on unseen episodes: intervals, verdicts;
                            of a grid: all its runs
+  focops plot RUN ...      draw runs, also in progress, and compare them
+  focops report DIR        a study as one HTML page, with figures and tables
   focops solve FILE        the exact optimum of a small problem in JSON
   focops tasks             the tasks that come with focops
   focops algos             the algorithms
@@ -168,6 +170,20 @@ def evaluate(words: list[str]) -> int:
     return 0
 
 
+def plot(words: list[str]) -> int:
+    """`focops plot`: curves and a table of any runs."""
+    from focops.cli import study_commands
+
+    return study_commands.plot(words)
+
+
+def report(words: list[str]) -> int:
+    """`focops report`: a study as one page."""
+    from focops.cli import study_commands
+
+    return study_commands.make_report(words)
+
+
 def solve(words: list[str]) -> int:
     """`focops solve`: a finite CMDP, exactly."""
     from focops.tabular import command
@@ -216,6 +232,8 @@ _COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "train": train,
     "resume": resume,
     "evaluate": evaluate,
+    "plot": plot,
+    "report": report,
     "solve": solve,
     "tasks": tasks,
     "algos": algos,
