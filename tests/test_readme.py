@@ -10,6 +10,7 @@ from focops import api as runs
 from focops import cli
 from focops.cli import arguments, grid
 from focops.config import TrainConfig
+from tests.studies.factory import make_grid
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -53,6 +54,16 @@ def test_a_documented_training_command_trains(command, tmp_path):
             assert runs.run(config).summary["finished"]
         else:
             arguments.check(dataclasses.replace(options, config=config))
+
+
+@pytest.mark.parametrize("command", [c for c in commands() if c.startswith(("focops plot", "focops report"))])
+def test_a_documented_command_that_reads_runs_reads_them(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DISPLAY", "")
+    words = command.split()[1:]
+    for folder in (word for word in words if word.startswith("runs/") and not Path(word).suffix):
+        make_grid(tmp_path / folder, seeds=2)
+    assert cli.main(words) == 0
 
 
 @pytest.mark.parametrize("command", ["--help", "tasks", "algos", "--version", "train --help"])

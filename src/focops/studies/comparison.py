@@ -116,20 +116,20 @@ def _sensitivity(
         cell = lambda r, c: [of(group) for group in groups if _at(group, column, c) and _at(group, row, r)]
         return [[float(np.mean(cell(r, c))) if cell(r, c) else np.nan for c in columns] for r in rows]
 
-    names = [name.removeprefix("algo.") for name in (column, row)]
+    column_name, row_name = column.removeprefix("algo."), row.removeprefix("algo.")
     reward = table(lambda group: float(group.final("return_mean").mean()))
-    return Sensitivity(algorithm, *names, columns, rows, reward, table(_worst_share))
+    return Sensitivity(algorithm, column_name, row_name, columns, rows, reward, table(_worst_share))
 
 
 def _cost(group: Group, constraint: Constraint, known: Published | None) -> CostFigures:
     metric, limit = f"cost/{constraint.name}", constraint.limit
     costs = group.final(metric)
     mean = statistics.mean(costs)
-    comparable = known is not None and len(group.constraints) == 1
+    theirs = known if len(group.constraints) == 1 else None  # else it is not known which constraint it is of
     return CostFigures(
         constraint, mean, statistics.share(int((costs <= limit).sum()), len(costs)),
         max(statistics.worst_violation(run.curves[metric], limit) for run in group.compared),
-        statistics.in_standard_errors(mean, known.cost, known.cost_interval) if comparable else np.nan,
+        statistics.in_standard_errors(mean, theirs.cost, theirs.cost_interval) if theirs else np.nan,
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from focops.studies import statistics
 from focops.studies.results import RunResult
 
 XAxis = Literal["samples", "time"]
-X_METRIC = {"samples": "samples", "time": "elapsed_s"}
+_X_METRIC = {"samples": "samples", "time": "elapsed_s"}
 _NO_EFFECT = ("threads", "checkpoint_every", "final_episodes", "env_timeout", "algo.limits", "algo.cost_discounts")
 """Settings that change no number of a run, and those that it fills in itself."""
 _POINTS = 200
@@ -128,7 +128,7 @@ def _repeats_a_seed(runs: Sequence[RunResult], settings: Sequence[Any]) -> bool:
 
 def _known(run: RunResult, metric: str, x_axis: XAxis) -> tuple[np.ndarray, np.ndarray]:
     """Where a metric has a value, and the value."""
-    x, y = run.curves[X_METRIC[x_axis]], run.curves.get(metric)
+    x, y = run.curves[_X_METRIC[x_axis]], run.curves.get(metric)
     if y is None:
         return np.empty(0), np.empty(0)
     known = ~np.isnan(x) & ~np.isnan(y)

@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from focops.studies.groups import Group
+from focops.studies.groups import Group, XAxis
 
-X_TITLE = {"samples": "samples", "time": "wall-clock hours"}
+X_TITLE: dict[XAxis, str] = {"samples": "samples", "time": "wall-clock hours"}
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Okabe and Ito's, which the colour-blind can tell apart, without the yellow, which is too pale for a line."""
 _DASHES = ("solid", "dash", "dashdot", "longdash", "dot")

@@ -39,7 +39,7 @@ def published(task: str, algorithm: str) -> Published | None:
 
 @functools.cache
 def _sources() -> list[dict[str, Any]]:
-    return tomllib.loads(resources.files(__package__).joinpath("published.toml").read_text())["source"]
+    return tomllib.loads(resources.files("focops.studies").joinpath("published.toml").read_text())["source"]
 
 
 def _text(value: float, interval: float | None, digits: int) -> str:

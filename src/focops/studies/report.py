@@ -210,7 +210,7 @@ def _plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _asset(name: str) -> str:
-    return resources.files(__package__).joinpath("page", name).read_text()
+    return resources.files("focops.studies").joinpath("page", name).read_text()
 
 
 def _plotly() -> str:

@@ -185,11 +185,14 @@ def to_markdown(table: Table) -> str:
 
 def to_latex(table: Table) -> str:
     """A tabular of the package booktabs."""
-    escape = lambda text: "".join(_LATEX.get(letter, letter) for letter in text)
-    line = lambda cells: " & ".join(map(escape, cells)) + r" \\"
+    line = lambda cells: " & ".join(map(_escaped, cells)) + r" \\"
     rows = [line([cell.text for cell in row]) for row in table.rows]
     head = [f"% {table.title}. {table.note}", rf"\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}", r"\toprule"]
     return "\n".join([*head, line(table.columns), r"\midrule", *rows, r"\bottomrule", r"\end{tabular}"])
+
+
+def _escaped(text: str) -> str:
+    return "".join(_LATEX.get(letter, letter) for letter in text)
 
 
 def to_html(table: Table) -> str:
