@@ -2,12 +2,10 @@
 
 import numpy as np
 import pytest
+from rliable import library, metrics
 from scipy import stats
 
 from focops.studies import statistics
-
-pytest.importorskip("rliable", reason="rliable is not installed: scripts/setup dev")
-from rliable import library, metrics
 
 TRUTH = 3.0
 
