@@ -5,6 +5,7 @@ import atexit
 import os
 import shutil
 import tempfile
+from importlib.metadata import version
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
@@ -15,15 +16,20 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 # Nearly all programs of the tests compile for longer than they run. At level 0 and without the emitters of fusions that
 # are written in MLIR, XLA takes a seventh of the time; what it computes is the same but for rounding.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
-if "xla_cpu_use_fusion_emitters" not in os.environ.get("XLA_FLAGS", ""):
-    os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_cpu_use_fusion_emitters=false"
+os.environ.setdefault("XLA_FLAGS", "")
+# later versions do not know the flag, and end the process
+if version("jaxlib").startswith("0.10.") and "xla_cpu_use_fusion_emitters" not in os.environ["XLA_FLAGS"]:
+    os.environ["XLA_FLAGS"] += " --xla_cpu_use_fusion_emitters=false"
 
+from beartype.claw import beartype_packages
 from jaxtyping import install_import_hook
 
-# before anything imports focops
-CHECKED = ["core", "algorithms", "tabular", "training", "evaluation.device", "studies"]
-# of envs all but __init__ (its name is a prefix of the others') and what looks at one foreign environment's values, of
-# any type, ten times in each of its steps: the checker itself was half of the time of tests that train
-CHECKED += ["envs.deadline", "envs.gymnasium", "envs.limits", "envs.mjx", "envs.mjx_model", "envs.mjx_warp"]
-CHECKED += ["envs.mujoco_batch", "envs.registration", "envs.simulator", "envs.stagger", "envs.task_env", "envs.tasks"]
-install_import_hook([f"focops.{name}" for name in CHECKED], "beartype.beartype")
+# before anything imports focops; a name stands for all that is below it
+SHAPES = ["core", "algorithms", "studies", "training", "evaluation.device", "envs.mjx", "envs.mjx_model", "envs.mjx_warp"]
+SHAPES += [f"tabular.{name}" for name in ("cmdp", "command", "decomposition", "exact_values", "generate", "iterate")]
+SHAPES += [f"tabular.{name}" for name in ("json_file", "lp", "plot", "problems", "theorem1")]
+install_import_hook([f"focops.{name}" for name in SHAPES], "beartype.beartype")
+# types alone, which take far less time to check: these have no shapes, and are called in every step of an environment
+TYPES = ["deadline", "gymnasium", "limits", "local", "mujoco_batch", "names", "other_python", "place", "registration"]
+TYPES += ["simulator", "stagger", "task_env", "tasks", "worker_process", "workers"]
+beartype_packages([f"focops.envs.{name}" for name in TYPES] + ["focops.tabular.environment"])

@@ -1,7 +1,9 @@
 """The commands and programs of README and docs do what they say."""
 
 import dataclasses
+import os
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,20 @@ def commands() -> list[str]:
     return sorted(set(lines))
 
 
+@pytest.fixture(scope="session")
+def my_package(tmp_path_factory):
+    """The module of docs/environments.md."""
+    (code,) = re.findall(
+        r"```python\n# my_package.py\n(.*?)```", (ROOT / "docs/environments.md").read_text(), re.DOTALL
+    )
+    folder = tmp_path_factory.mktemp("docs")
+    (folder / "my_package.py").write_text(code)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        patch.setenv("PYTHONPATH", f"{folder}{os.pathsep}{ROOT}")  # for another Python
+        yield
+
+
 def tiny(config: TrainConfig, out: Path) -> TrainConfig:
     """The same run, one small batch long."""
     algo = dataclasses.replace(config.algo, **{"minibatch_size": 32} if hasattr(config.algo, "minibatch_size") else {})
@@ -39,11 +55,11 @@ def test_there_are_commands_to_test():
 
 
 @pytest.mark.parametrize("command", [c for c in commands() if c.startswith("focops train") and "--help" not in c])
+@pytest.mark.usefixtures("my_package")
 def test_a_documented_training_command_trains(command, tmp_path):
-    words = command.removeprefix("focops train").replace("my_package:MyEnv-v0", "tests.probes:Push-v0").split()
-    if "3" in words:
-        words = [w.replace("Push", "TwoCoins") for w in words]
-        words[words.index("--cost-discount") + 2] = "0.9"  # the probe has no time limit
+    words = command.removeprefix("focops train")
+    words = words.replace("safety_gymnasium:SafetyPointGoal1-v0", "tests.envs.walks:Six-v0")
+    words = words.replace("DIR", sys.executable).split()
     if "mjx" in words:  # a robot's simulation takes a minute to compile there; tests/envs/test_mjx.py has them
         words[0] = "PointCircle"
     points = [point.words for point in grid.expand(grid.split(words))] or [words]

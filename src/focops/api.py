@@ -7,10 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from focops.config import TrainConfig, default_config, validate
+import numpy as np
+
+from focops import envs
+from focops.config import TrainConfig, default_config, validate, where_environments_run
 from focops.core.base import FILLED
 from focops.core.networks import Network
+from focops.core.spec import Spec
 from focops.display.progress import Display, ManyDisplay, OneRun
+from focops.envs.limits import by_name
+from focops.envs.names import Given, is_instance, named
 from focops.errors import RunError, UsageError
 from focops.evaluation.final import evaluate_delivered
 from focops.runs import checkpoint
@@ -27,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 def train(
-    task: str = "HalfCheetahSpeed-v0",
+    task: Any = "HalfCheetahSpeed-v0",
     *,
     algo: str = "focops",
     preset: Any = "fast",
@@ -41,20 +47,29 @@ def train(
 
     focops.train("AntSpeed-v0", seed=1, steps=200_000, temperature=1.0)
 
+    `task` is one of `focops tasks`, a Gymnasium id ("CartPole-v1", "module:Id-v0"), a class of gymnasium.Env or a
+    function that makes one (or its name, "module:Name"), or an instance: one environment, which is stepped alone.
     `init_from` is a run to take networks and normaliser from. `sinks` (classes, see `focops.Sink`) get the record of
     every iteration, as metrics.jsonl does; `callbacks` are called with it, and True stops the run after a checkpoint.
     """
-    config = default_config(task, algo, preset, options.get("backend", "cpu"))
-    own = {f.name for f in dataclasses.fields(config)} - {"algo", "algorithm", "task", "preset", "out"}
+    task_name, env = named(task)
+    config = default_config(task_name, algo, preset, options.get("backend", "cpu"))
+    own = {f.name for f in dataclasses.fields(config)} - {"algo", "algorithm", "task", "preset", "out", "given"}
     of_algo = {f.name for f in dataclasses.fields(config.algo)} - set(FILLED)
     unknown = set(options) - own - of_algo
     if unknown:
         raise UsageError(f"unknown option {min(unknown)!r}; there are: {', '.join(sorted(own | of_algo))}")
     for name in {"cost_limit", "cost_discount"} & set(options):
-        value = options[name]
-        options[name] = (float(value),) if isinstance(value, int | float) else tuple(map(float, value))
+        options[name] = _per_cost(name, options[name])
     if options.get("init_from") is not None:
         options["init_from"] = Path(options["init_from"])
+    if is_instance(env):
+        options.setdefault("num_envs", 1)
+        log.warning("%s is one environment, stepped alone; give its class, and several run side by side", task_name)
+    cost = None
+    if options.get("cost") is not None:
+        options["cost"], cost = named(options["cost"])
+    options |= where_environments_run(options.get("env_workers"), options.get("env_python"))
     algo_options = {k: v for k, v in options.items() if k in of_algo}
     for name, value in algo_options.items():  # 2 and 2.0 are one value, and one compiled program
         if isinstance(getattr(config.algo, name), float):
@@ -63,6 +78,7 @@ def train(
         config,
         algo=dataclasses.replace(config.algo, **algo_options),
         out=None if out is None else out_path(out),
+        given=Given(env, cost),
         **{k: v for k, v in options.items() if k in own},
     )
     return run(config, display=display, sinks=sinks, callbacks=callbacks)
@@ -108,6 +124,7 @@ def run_all(
     with contextlib.ExitStack() as stack:
         recorders = []
         for config, spec in zip(configs, trainer.specs, strict=True):
+            config = _with_names(config, spec)
             directory = stack.enter_context(RunDirectory.create(config))
             observers = stack.enter_context(Observers(directory.path, sinks, callbacks))
             recorders.append(Recorder(dataclasses.replace(config, out=directory.path), spec, directory, observers))
@@ -126,17 +143,24 @@ def resume(
     callbacks: Sequence[Callback] = (),
     should_stop: Callable[[], bool] = lambda: False,
     network: Network | None = None,
+    env: Any = None,
+    cost: Any = None,
     changes: Mapping[str, Any] | None = None,
+    env_workers: int | None = None,
+    env_python: Path | str | None = None,
 ) -> Run:
     """Resume a run from its newest valid checkpoint (from the start if it has none yet).
 
     `steps` is a new total; learning rates are then annealed over that total, so those of a finished run rise again.
     `changes` are new values for the algorithm's numbers: focops.resume("cheetah", changes={"policy_rate": 1e-4}).
-    `network` is needed only if the run used one of your own; `sinks` and `callbacks` are those of `train`, given again.
+    `env_workers` and `env_python` are those of the configuration, if they are not to be the run's own.
+    `network` is needed only if the run used one of your own, `env` and `cost` only if no name finds them. `sinks`
+    and `callbacks` are those of `train`, given again.
     """
     outcomes = resume_all(
         [path], steps=steps, display=OneRun(display) if display else None, sinks=sinks, callbacks=callbacks,
-        should_stop=should_stop, network=network, changes=changes,
+        should_stop=should_stop, network=network, env=env, cost=cost, changes=changes, env_workers=env_workers,
+        env_python=env_python,
     )  # fmt: skip
     return _only(outcomes)
 
@@ -150,13 +174,19 @@ def resume_all(
     callbacks: Sequence[Callback] = (),
     should_stop: Callable[[], bool] = lambda: False,
     network: Network | None = None,
+    env: Any = None,
+    cost: Any = None,
     changes: Mapping[str, Any] | None = None,
+    env_workers: int | None = None,
+    env_python: Path | str | None = None,
 ) -> list[Run | RunError]:
     """Resume runs that share a program (on the CPU: a single run), from the newest checkpoint that all of them have."""
     require_callable(sinks, callbacks)
     with contextlib.ExitStack() as stack:
         directories = [stack.enter_context(RunDirectory.open(Path(path))) for path in paths]
-        configs = [_changed(each.config_with(network), steps, changes or {}) for each in directories]
+        elsewhere = where_environments_run(env_workers, env_python)
+        configs = [_changed(each.config_with(network, Given(env, cost)), steps, changes or {}) for each in directories]
+        configs = [dataclasses.replace(config, **elsewhere) for config in configs]
         for directory, config in zip(directories, configs, strict=True):
             directory.require_no_lost_checkpoint(config.checkpoint_every)
         trainer = _trainer(configs)
@@ -177,6 +207,26 @@ def resume_all(
         if found is not None:
             loop.resumed()
         return loop.run(display, should_stop, evaluate_delivered)
+
+
+def _per_cost(name: str, value: Any) -> tuple[float, ...] | dict[str, float]:
+    """A number, several, or a mapping from the costs' names."""
+    try:
+        if isinstance(value, Mapping):
+            return {str(cost): float(number) for cost, number in value.items()}
+        return (float(value),) if np.ndim(value) == 0 else tuple(map(float, value))
+    except (TypeError, ValueError):
+        raise UsageError(
+            f'{name} is {value!r}; it must be a number, one for each cost, or {{"speed": 25, "torque": 3}}'
+        ) from None
+
+
+def _with_names(config: TrainConfig, spec: Spec) -> TrainConfig:
+    """The config with the numbers of a user's environment by the names of its costs, where it has names for them."""
+    if envs.find(config.task) is not None:
+        return config
+    limits, discounts = (by_name(spec.constraints, each) for each in (config.cost_limit, config.cost_discount))
+    return dataclasses.replace(config, cost_limit=limits, cost_discount=discounts)
 
 
 def _trainer(configs: Sequence[TrainConfig]) -> Trainer:

@@ -5,7 +5,7 @@ import importlib.util
 import itertools
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -13,6 +13,7 @@ from typing import Any, Literal
 from focops.algorithms import ALGORITHMS
 from focops.core.fields import ranges
 from focops.envs import tasks
+from focops.envs.names import GIVEN_NOTHING, Given
 from focops.errors import UsageError
 
 Preset = Literal["fast", "paper"]
@@ -31,7 +32,8 @@ class TrainConfig:
     algorithm: str = "focops"
     """The algorithm's name."""
     task: str = DEFAULT_TASK
-    """One of `focops tasks`, or any Gymnasium id (`CartPole-v1`, `module:Id-v0`) whose steps carry a cost."""
+    """One of `focops tasks`, or an environment whose steps carry a cost: a Gymnasium id (`CartPole-v1`,
+    `module:Id-v0`), or a class or function that makes one (`module:Name`)."""
     preset: Preset = "fast"
     """fast: parallel environments, J_C by age, damped multipliers, the future valued beyond a time limit, critics in
     units of their targets, noise in units of the actions; for FOCOPS also other minibatches. paper: one environment,
@@ -43,10 +45,15 @@ class TrainConfig:
     """Samples to train for; rounded up to whole batches."""
     seed: int = 0
     """Seed of everything random in the run, in [0, 2⁶³)."""
-    cost_limit: tuple[float, ...] | None = None
-    """b: limit of each constraint's cost return; the task's own if not given. ≥ 0."""
-    cost_discount: tuple[float, ...] | None = None
-    """γ_C: discount of each constraint's cost, in (0, 1]; 1 is the plain episode sum. The task's own if not given."""
+    cost_limit: tuple[float, ...] | dict[str, float] | None = None
+    """b: limit of each constraint's cost return, in order or by name (25 3, speed=25 torque=3); the task's own if not
+    given. ≥ 0."""
+    cost_discount: tuple[float, ...] | dict[str, float] | None = None
+    """γ_C: discount of each constraint's cost, in (0, 1], in order or by name; 1 is the plain episode sum. The task's
+    own if not given."""
+    cost: str | None = None
+    """A function of a module, `module:function`, that computes costs from (obs, action, reward, info) after each step,
+    for environments that have none; if they have, it replaces them."""
     margin: Literal["auto"] | float = 0.0
     """How far below each limit to stay, as a share of it (0.02: by 2%), so that the last policy, whose cost is known
     only by estimate, keeps it. auto: by four standard errors that this estimate will have at the end, 5% at most.
@@ -70,6 +77,12 @@ class TrainConfig:
     env_timeout: float = 300.0
     """Seconds that a step of environments that are not ours may take before the run ends: 0.001 to 1e9, or 0 to wait
     for ever."""
+    env_workers: int | None = None
+    """Processes that step environments that are not ours, each a share of them; results do not depend on it. 0: none.
+    If not given, the time of some steps decides: one per core, or none where steps are short."""
+    env_python: Path | None = None
+    """An interpreter, or a virtual environment's folder, that such environments run under: Python 3.8 or newer with
+    NumPy, and gym or Gymnasium. This one if not given."""
     final_episodes: int = 50
     """Episodes that judge the policy after training, with sampled and again with mean actions; 0 for none. In
     environments that are not ours no more than fit into a tenth of the training's samples."""
@@ -77,6 +90,8 @@ class TrainConfig:
     """A run whose networks and normaliser this one starts from."""
     out: Path | None = None
     """The run's directory; runs/TASK-ALGO-SEED-TIME if not given."""
+    given: Given = GIVEN_NOTHING
+    """What was given in Python and no name finds."""
 
     @property
     def iterations(self) -> int:
@@ -109,6 +124,12 @@ def default_config(
     )  # fmt: skip
 
 
+def where_environments_run(env_workers: int | None, env_python: Path | str | None) -> dict[str, Any]:
+    """The fields of a config that are given, as they are stored: a run may be resumed from another folder."""
+    given: dict[str, Any] = {} if env_workers is None else {"env_workers": env_workers}
+    return given if env_python is None else given | {"env_python": Path(env_python).absolute()}
+
+
 def _under(prefix: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name.removeprefix(f"{prefix}."): value for name, value in settings.items() if name.startswith(f"{prefix}.")}
 
@@ -131,6 +152,7 @@ def validate(config: TrainConfig) -> None:
     for flag, value in {
         "--seed": config.seed, "--threads": config.threads, "--self-contacts": config.self_contacts,
         "--checkpoint-every": config.checkpoint_every, "--final-episodes": config.final_episodes,
+        "--env-workers": config.env_workers or 0,
     }.items():  # fmt: skip
         require(value >= 0, flag, value, "a whole number ≥ 0")
     require(config.final_episodes != 1, "--final-episodes", 1, "≥ 2, or 0 for none", "One episode has no interval")
@@ -146,6 +168,10 @@ def validate(config: TrainConfig) -> None:
     )  # fmt: skip
     if config.backend == "mjx":
         require_mjx(config.task)
+    require(
+        config.env_python is None or tasks.find(config.task) is None, "--env-python", config.env_python,
+        f"left out for {config.task}", "It is for Gymnasium environments; our tasks run under this interpreter",
+    )  # fmt: skip
     batch, envs = config.batch_size, config.num_envs
     hidden = getattr(config.algo, "hidden", ())
     _validate_algo(config.algo, require)
@@ -167,14 +193,18 @@ def validate(config: TrainConfig) -> None:
         batch % minibatch == 0, "--algo.minibatch-size", minibatch, f"a divisor of --batch-size ({batch})",
         f"Use a batch of {_nearest(batch, minibatch)}, or a minibatch of {_divisor(batch, minibatch)}",
     )  # fmt: skip
-    for limit in config.cost_limit or ():
+    for limit in _values(config.cost_limit):
         require(0 <= limit < math.inf, "--cost-limit", limit, "a finite number ≥ 0, one for each cost")
     require(
         config.margin == "auto" or (isinstance(config.margin, int | float) and 0 <= config.margin < 1), "--margin",
         config.margin, "auto, or a number in [0, 1): a share of the limit",
     )  # fmt: skip
-    for discount in config.cost_discount or ():
+    for discount in _values(config.cost_discount):
         require(0 < discount <= 1, "--cost-discount", discount, "in (0, 1], one for each cost")
+
+
+def _values(per_cost: Mapping[str, float] | tuple[float, ...] | None) -> Iterable[float]:
+    return per_cost.values() if isinstance(per_cost, Mapping) else per_cost or ()
 
 
 def require_mjx(task: str) -> None:

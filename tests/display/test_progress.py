@@ -4,10 +4,11 @@ import io
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from rich.console import Console
 
-from focops.display.progress import LiveDisplay, Pace, PlainDisplay, QuietDisplay, clock, count, number
+from focops.display.progress import LiveDisplay, Pace, PlainDisplay, QuietDisplay, clock, count, line, number
 from focops.display.summary import policy_line, shares, summary_text
 
 CONFIG = SimpleNamespace(task="HopperSpeed-v0", algorithm="focops", preset="fast", seed=3, out=None)
@@ -70,6 +71,14 @@ def test_a_plain_line_names_cost_estimate_limit_and_multiplier() -> None:
     display.update(record(1))
     assert "speed 80.25 (J_C 90.5, limit 82.7, ν 0.625)" in stream.getvalue()
     assert "return 123.5" in stream.getvalue()
+
+
+def test_what_is_aimed_at_is_shown_where_a_margin_puts_it_below_the_limit() -> None:
+    assert "limit 82.7, aim 80.5, ν 0.625" in line(record(1, **{"cost_aim/speed": 80.5}), Pace())
+    assert "limit 82.7, ν 0.625" in line(record(1, **{"cost_aim/speed": float(np.float32(82.7))}), Pace())
+    assert "82.7, aim 80.5" in shown(record(1, **{"cost_aim/speed": 80.5}))
+    assert "speed aimed at 80.5 (margin auto)" in summary(margin="auto", cost_aim={"speed": 80.5})
+    assert "aimed" not in summary(margin=0.0, cost_aim={"speed": 82.7})
 
 
 def test_quiet_prints_one_line() -> None:

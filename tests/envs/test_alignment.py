@@ -1,6 +1,7 @@
 """The tasks against Gymnasium's own environments: same state and actions, same observation, reward and end."""
 
 import gymnasium
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -54,6 +55,50 @@ def test_a_speed_task_observes_rewards_and_ends_as_gymnasium_does(name):
                 break
     if name in ("HopperSpeed", "HumanoidSpeed", "Walker2dSpeed"):
         assert ends, "random actions make this robot fall, or the test does not see an end"
+
+
+# task: Safety-Gymnasium's threshold, and whether it is of the speed in x and y
+VELOCITY = {
+    "Ant": (2.6222, True),
+    "HalfCheetah": (3.2096, False),
+    "Hopper": (0.7402, False),
+    "Humanoid": (1.4149, True),
+    "Swimmer": (0.2282, False),
+    "Walker2d": (2.3415, False),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*out of date")
+@pytest.mark.parametrize("name", VELOCITY)
+def test_a_velocity_task_rewards_and_ends_as_gymnasiums_v4_and_counts_fast_steps(name):
+    other = gymnasium.make(f"{name}-v4", disable_env_checker=True).unwrapped
+    threshold, planar = VELOCITY[name]
+    rng, costs, ends = np.random.default_rng(0), [], 0
+    for episode in range(6):
+        other.reset(seed=episode)
+        if episode % 2:  # some are fast from the start
+            other.set_state(other.data.qpos, other.data.qvel + 3.0 * (np.arange(other.model.nv) < 1 + planar))
+        env = ours_in_the_state_of(other, f"{name}Velocity")
+        for _ in range(100):
+            action = rng.uniform(*env._physics.ctrlrange.T).astype(np.float32)
+            _, reward, terminated, _, info = other.step(action.astype(np.float64))
+            step = env.step(action[None])
+            np.testing.assert_allclose(step.reward[0], float(reward), rtol=1e-10, atol=1e-10)
+            speed = np.hypot(info["x_velocity"], info["y_velocity"]) if planar else info["x_velocity"]
+            assert step.cost[0] == [float(speed > threshold)]
+            assert step.terminated[0] == terminated
+            costs.append(float(step.cost[0, 0]))
+            if terminated:
+                ends += 1
+                break
+    assert 0 < np.mean(costs) < 1
+    assert ends or name in ("Ant", "HalfCheetah", "Swimmer")
+
+
+@pytest.mark.parametrize("name", VELOCITY)
+def test_the_limit_of_a_velocity_task_is_25_steps(name):
+    (constraint,) = find(f"{name}Velocity").constraints
+    assert (constraint.limit, constraint.discount) == (25.0, 1.0)
 
 
 @pytest.mark.parametrize("name", ["AntSpeed", "HopperSpeed", "HumanoidSpeed", "Walker2dSpeed"])
@@ -146,3 +191,21 @@ def test_models_are_gymnasiums_with_the_older_walker():
     env = MujocoBatch(find("Walker2dSpeed"), 1)
     feet = env.model.geom("foot_geom").friction[0], env.model.geom("foot_left_geom").friction[0]
     assert feet == (0.9, 1.9)  # walker2d_v5.xml has 1.9 on both
+
+
+@pytest.mark.parametrize("name", VELOCITY)
+def test_a_velocity_tasks_outcome_is_the_same_in_jax(name):
+    task = find(f"{name}Velocity")
+    env = MujocoBatch(task, 40)
+    rng = np.random.default_rng(0)
+    n = env._physics.ctrlrange.shape[0]
+    before = task.robot.position(np, env._physics)
+    after = before + env._physics.dt * rng.normal(0, 3.0, before.shape)
+    action = rng.normal(size=(40, n))
+    numpy_found = task.outcome(np, env._physics, before, after, action)
+    fields = {k: jnp.asarray(v) for k, v in env._physics._asdict().items() if k != "dt" and v is not None}
+    physics = env._physics._replace(**fields)
+    jax_found = task.outcome(jnp, physics, jnp.asarray(before), jnp.asarray(after), jnp.asarray(action))
+    for ours, other in zip(jax_found, numpy_found, strict=True):
+        np.testing.assert_allclose(ours, other, rtol=1e-4, atol=1e-4)
+    assert 0 < numpy_found.cost.sum() < 40

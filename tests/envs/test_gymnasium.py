@@ -36,7 +36,7 @@ def test_a_wrapped_cart_pole_gives_the_physics_of_gymnasium_and_the_wrappers_cos
     assert (env.spec.obs_size, env.spec.action_size, env.spec.discrete, env.spec.time_limit) == (4, 2, True, 40)
     plain = gymnasium.make("CartPole-v1").unwrapped
     plain.reset(seed=0)
-    plain.state = env._envs[0].env.unwrapped.state
+    plain.state = env._envs.envs[0].env.unwrapped.state
     rng = np.random.default_rng(0)
     for _ in range(5):
         action = rng.integers(0, 2, 2)
@@ -177,7 +177,7 @@ def test_dict_observations_are_flattened():
 def test_box_actions_are_clipped_to_their_bounds():
     env = user("Counter", 1)
     env.step(np.array([[-5.0, 5.0]], np.float32))
-    np.testing.assert_array_equal(env._envs[0].env.unwrapped.last_action, [-1.0, 3.0])
+    np.testing.assert_array_equal(env._envs.envs[0].env.unwrapped.last_action, [-1.0, 3.0])
     assert (env.spec.action_low, env.spec.action_high) == ((-1.0, -2.0), (1.0, 3.0))
 
 
@@ -185,14 +185,14 @@ def test_box_actions_get_their_shape_back():
     env = user("MatrixAction", 1)
     assert env.spec.action_size == 4
     env.step(np.array([[0.1, 0.2, 0.3, 0.4]], np.float32))
-    np.testing.assert_allclose(env._envs[0].env.unwrapped.last_action, [[0.1, 0.2], [0.3, 0.4]])
+    np.testing.assert_allclose(env._envs.envs[0].env.unwrapped.last_action, [[0.1, 0.2], [0.3, 0.4]])
 
 
 def test_discrete_actions_count_from_the_spaces_start():
     env = user("DiscreteAction", 2)
     assert (env.spec.discrete, env.spec.action_size) == (True, 3)
     env.step(np.array([0, 2], np.int32))
-    assert [int(e.env.unwrapped.last_action) for e in env._envs] == [5, 7]
+    assert [int(e.env.unwrapped.last_action) for e in env._envs.envs.values()] == [5, 7]
 
 
 def test_the_same_seed_gives_the_same_starts_and_each_environment_and_episode_its_own():
@@ -253,7 +253,7 @@ def test_an_environment_that_cannot_be_replayed_says_so(caplog):
         (
             "user_envs:Costless-v0",
             {},
-            r'returns no cost.*info\["cost"\].*third of six.*gymnasium.Wrapper',
+            r'returns no cost.*info\["cost"\].*third of six.*--cost my_module:my_cost.*--algo ppo',
         ),
         ("user_envs:Counter-v0", {"limits": None}, r"1 cost\(s\) and no limit.*--cost-limit B"),
         ("user_envs:TwoCosts-v0", {}, r"2 cost\(s\) \(cost_0, cost_1\), but 1 limit\(s\).*--cost-limit"),

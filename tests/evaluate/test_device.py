@@ -72,7 +72,7 @@ def test_from_one_state_the_mean_actions_lead_to_the_same_rewards_and_costs(stil
 def test_several_devices_run_the_same_episodes() -> None:
     """In a process of its own: the number of devices is fixed when JAX starts."""
     program = "from tests.evaluate import test_device as t; print(t.three().tolist())"
-    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
+    flags = {"XLA_FLAGS": f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=2"}
     done = subprocess.run(
         [sys.executable, "-c", program], env=os.environ | flags, capture_output=True, text=True, check=False,
         cwd=Path(__file__).parents[2],

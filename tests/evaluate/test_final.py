@@ -67,7 +67,8 @@ def _fresh() -> None:
 
 
 def toll(out: Path, task: str = TOLL, **options: Any) -> Any:
-    return tiny(task, out, iterations=SAMPLES // 64, **{"cost_limit": (1.0,), "final_episodes": 50} | options)
+    fixed = {"cost_limit": (1.0,), "final_episodes": 50, "env_workers": 0}  # nothing is measured: steps are counted
+    return tiny(task, out, iterations=SAMPLES // 64, **fixed | options)
 
 
 def point(out: Path, **options: Any) -> Any:
@@ -156,7 +157,7 @@ def test_training_is_the_same_and_has_the_same_samples_with_and_without_it(tmp_p
 
 
 def test_a_short_run_in_gymnasium_is_not_followed_by_a_long_evaluation(tmp_path: Path) -> None:
-    run = runs.run(tiny(TOLL, tmp_path / "run", iterations=1, final_episodes=50))
+    run = runs.run(toll(tmp_path / "run", steps=64))
     assert Toll.steps == 64
     assert "two of its episodes are more than a tenth of its samples" in run.summary["not_evaluated"]
     assert RunDirectory(run.path).is_complete()

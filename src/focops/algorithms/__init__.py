@@ -27,6 +27,7 @@ from focops.algorithms import (
     trpo,
     trpo_lagrangian,
 )
+from focops.core.description import NO_DESCRIPTION, UNCONSTRAINED
 from focops.core.registry import Registry
 from focops.errors import UsageError
 
@@ -55,3 +56,8 @@ _OWN = {
 ALGORITHMS: Registry[ModuleType] = Registry("algorithm", "focops.algorithms", _check, _OWN)
 register = ALGORITHMS.register
 """register(name, module): train it with `focops.train(task, algo=name)`."""
+
+
+def is_constrained(name: str) -> bool:
+    """Whether the algorithm looks at costs; one that says nothing about it does."""
+    return getattr(ALGORITHMS[name], "DESCRIPTION", NO_DESCRIPTION).guarantee != UNCONSTRAINED

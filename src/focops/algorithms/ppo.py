@@ -13,7 +13,7 @@ their critics trained all the same, so that a run reports what ignoring the cons
 from jaxtyping import Array, Float, Key
 
 from focops.core import first_order, surrogates
-from focops.core.description import Description
+from focops.core.description import UNCONSTRAINED, Description
 from focops.core.estimate import Batch, estimate
 from focops.core.fields import InnerFraction, pytree_config
 from focops.core.first_order import Info, State
@@ -21,7 +21,7 @@ from focops.core.normalize import RunningStats
 from focops.core.spec import Spec
 from focops.core.types import Params, Rollout
 
-DESCRIPTION = Description("first", "none", "none: unconstrained", "Schulman et al. 2017")
+DESCRIPTION = Description("first", "none", UNCONSTRAINED, "Schulman et al. 2017")
 
 
 @pytree_config

@@ -13,7 +13,7 @@ No multiplier; the policy follows the natural gradient of E[ratio·Â]; the step
 from jaxtyping import Array, Float, Key
 
 from focops.core import second_order
-from focops.core.description import Description
+from focops.core.description import UNCONSTRAINED, Description
 from focops.core.estimate import estimate
 from focops.core.fields import Finite, pytree_config
 from focops.core.normalize import RunningStats
@@ -21,7 +21,7 @@ from focops.core.second_order import Info, State
 from focops.core.spec import Spec
 from focops.core.types import Rollout
 
-DESCRIPTION = Description("second", "none", "none: unconstrained", "Schulman et al. 2015")
+DESCRIPTION = Description("second", "none", UNCONSTRAINED, "Schulman et al. 2015")
 
 
 @pytree_config

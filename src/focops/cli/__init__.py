@@ -3,6 +3,7 @@
 Nothing heavy is imported before it is needed: the help and a misspelt command answer at once.
 """
 
+import dataclasses
 import difflib
 import io
 import signal
@@ -11,12 +12,16 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import metadata
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from focops.display.say import say
 from focops.errors import RunError, UsageError
 
+if TYPE_CHECKING:
+    from focops.config import TrainConfig
+
 FAILED, USAGE = 1, 2
+_EVALUATION_OPTIONS = ("deterministic", "confidence", "threads", "backend", "env_workers", "env_python")
 _HELP = """\
 focops: constrained reinforcement learning that keeps its costs within their limits
 
@@ -100,12 +105,12 @@ def train(words: list[str]) -> int:
     with stop_on_signals() as stopped:
         display = while_heard(choose_display(options.quiet), stopped)
         result = runs.run(options.config, display=display, sinks=options.sinks, should_stop=lambda: bool(stopped))
-    return _finish(result.summary, stopped, options.quiet)
+    return _finish(result.summary, options.config, stopped, options.quiet)
 
 
 def resume(words: list[str]) -> int:
     """`focops resume`: one run, or all of a grid."""
-    from focops.cli import arguments
+    from focops.cli import arguments, commands
 
     options = arguments.parse_resume(words)
     if (options.run / "grid.json").is_file():
@@ -118,19 +123,19 @@ def resume(words: list[str]) -> int:
     from focops.runs.directory import RunDirectory
 
     directory = RunDirectory.open(options.run, lock=False)
-    for change in directory.changed_versions():
+    for change in directory.changed_versions(options.env_python):
         say("warning:", f"{change}; the run goes on, but its numbers may differ from now on")
     was_finished = directory.is_finished(options.steps)
     with stop_on_signals() as stopped:
         display = while_heard(choose_display(options.quiet), stopped)
         result = runs.resume(
             options.run, steps=options.steps, display=display, sinks=options.sinks, should_stop=lambda: bool(stopped),
-            changes=options.changes,
+            changes=options.changes, env_workers=options.env_workers, env_python=options.env_python,
         )  # fmt: skip
     if was_finished and options.quiet:
         done = result.summary["steps"]
-        print(f"{options.run} is finished at {done} samples. Train on with:  {_longer(result.summary)}")
-    return _finish(result.summary, stopped, options.quiet)
+        print(f"{options.run} is finished at {done} samples. Train on with:  {commands.resume(options.run, 2 * done)}")
+    return _finish(result.summary, directory.config, stopped, options.quiet)
 
 
 def evaluate(words: list[str]) -> int:
@@ -148,7 +153,7 @@ def evaluate(words: list[str]) -> int:
     how: dict[str, Any] = {"episodes": options.episodes, "seeds": grid.seeds(options.seeds)}
     if options.protocol is not None:
         how = evaluation.PROTOCOLS[options.protocol]
-    how |= {name: getattr(options, name) for name in ("deterministic", "confidence", "threads", "backend")}
+    how |= {name: getattr(options, name) for name in _EVALUATION_OPTIONS}
     first, *others = options.runs
     file = options.json or (None if others else first / "evaluation.json")
     known = ""
@@ -205,7 +210,7 @@ def tasks(words: list[str]) -> int:
             limit, discount = f"{constraint.limit:g}", f"{constraint.discount:g}"
             table.add_row(task.name, constraint.name, limit, discount, f"{task.time_limit} steps")
     Console(highlight=False).print(table)
-    print("\nAny Gymnasium environment with a cost trains as well:  focops train module:Id-v0 --cost-limit B")
+    print("\nAny Gymnasium environment trains as well, by id or class:  focops train module:Name --cost-limit B")
     return 0
 
 
@@ -240,33 +245,32 @@ _COMMANDS: dict[str, Callable[[list[str]], int]] = {
 }
 
 
-def _finish(summary: dict[str, Any], stopped: list[int], quiet: bool) -> int:
+def _finish(summary: dict[str, Any], config: "TrainConfig", stopped: list[int], quiet: bool) -> int:
     """Print the result and the commands that can follow."""
     from rich.console import Console
 
+    from focops.cli import commands
     from focops.display.summary import NO_EPISODES, policy_line, summary_text
     from focops.runs.directory import PENDING
+    from focops.runs.files import resume_command
 
     interrupted = bool(stopped) and not summary["finished"]
     if interrupted:
         saved_steps = summary.get("checkpoint_steps", summary["steps"])
         where = f"at {summary['steps']} samples, with a checkpoint of {saved_steps}"
-        say("stopped", f"{where}. Go on with:  focops resume {summary['out']}")
+        say("stopped", f"{where}. Go on with:  {resume_command(summary['out'])}")
         return 128 + stopped[0]
     if quiet and summary.get("not_evaluated", NO_EPISODES) != NO_EPISODES:
         print(policy_line(summary))
     if not quiet:
-        judged = f"focops evaluate {summary['out']}"
-        another = f"focops train {summary['task']} --seed {summary['seed'] + 1}"
-        Console(highlight=False).print(summary_text(summary, [judged, _longer(summary), another]), soft_wrap=True)
+        out = summary["out"]
+        following = [commands.evaluate(out), commands.resume(out, 2 * summary["steps"])]
+        following.append(commands.train(dataclasses.replace(config, seed=config.seed + 1)))
+        Console(highlight=False).print(summary_text(summary, following), soft_wrap=True)
     if stopped and summary.get("not_evaluated") == PENDING:
-        say("stopped", f"before the policy was evaluated. Make up for it with:  focops resume {summary['out']}")
+        say("stopped", f"before the policy was evaluated. Make up for it with:  {resume_command(summary['out'])}")
         return 128 + stopped[0]
     return 0
-
-
-def _longer(summary: dict[str, Any]) -> str:
-    return f"focops resume {summary['out']} --steps {2 * summary['steps']}"
 
 
 def _no_arguments(command: str, words: list[str]) -> None:

@@ -12,17 +12,17 @@ import tyro
 
 from focops import envs
 from focops.cli import grid
-from focops.config import DEFAULT_TASK, Backend, TrainConfig, default_config, validate
+from focops.config import DEFAULT_TASK, Backend, TrainConfig, default_config, validate, where_environments_run
 from focops.core.base import FILLED
 from focops.core.fields import field_types
+from focops.envs.names import GIVEN_NOTHING, Given
 from focops.errors import UsageError
 from focops.runs.directory import RunDirectory
 from focops.runs.paths import out_path
 from focops.runs.sinks import OpenSink, asked_for
 
-_NOT_FLAGS = (*FILLED, "network")
+NOT_FLAGS = (*FILLED, "network")
 """Fields of an algorithm's Config that are not flags: filled by the run, or set from Python."""
-Numbers = tuple[float, ...]
 _COUNT = re.compile(r"(\d+)(?:\.(\d+))?(?:([kmg])|e\+?(\d{1,2}))?", re.IGNORECASE)
 _POWERS = {"k": 3, "m": 6, "g": 9}
 
@@ -50,8 +50,50 @@ Count = Annotated[
 ]
 
 
+def parse_per_cost(words: Sequence[str]) -> tuple[float, ...] | dict[str, float]:
+    """25 3, or speed=25 torque=3."""
+    pairs = [word.rpartition("=") for word in words]
+    values = [_number(value, word) for (_, _, value), word in zip(pairs, words, strict=True)]
+    names = [name for name, equals, _ in pairs if equals]
+    if not names:
+        return tuple(values)
+    if len(set(names)) < len(words):
+        raise ValueError(f"{' '.join(words)} is neither a number for each cost nor NAME=NUMBER for each, once")
+    return dict(zip(names, values, strict=True))
+
+
+def _number(text: str, word: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{word!r} is neither a number nor NAME=NUMBER") from None
+
+
+def per_cost_words(value: tuple[float, ...] | dict[str, float]) -> list[str]:
+    """The inverse of `parse_per_cost`."""
+    if isinstance(value, dict):
+        return [f"{name}={number!r}" for name, number in value.items()]
+    return [repr(number) for number in value]
+
+
+PerCost = Annotated[
+    tuple[float, ...] | dict[str, float],
+    tyro.constructors.PrimitiveConstructorSpec(
+        nargs="*",
+        metavar="[B [B ...]]",
+        instance_from_str=lambda words: parse_per_cost(words),
+        is_instance=lambda value: isinstance(value, tuple | dict),
+        str_from_instance=lambda value: per_cost_words(value),
+    ),
+]
+
+
 def _hint(metavar: str, hint: str) -> Any:
     return tyro.conf.arg(metavar=metavar, help_behavior_hint=hint)
+
+
+_Workers = Annotated[int | None, _hint("N", "(default: the run's own)")]
+_Python = Annotated[Path | None, _hint("PATH", "(default: the run's own)")]
 
 
 @dataclass(frozen=True)
@@ -81,6 +123,10 @@ class ResumeOptions:
     """Log to Weights & Biases as well."""
     jobs: int = 0
     """Runs of a grid at once; 0: one per core."""
+    env_workers: _Workers = None
+    """Processes that step environments that are not ours; results do not depend on it."""
+    env_python: _Python = None
+    """Interpreter, or virtual environment's folder, that such environments run under."""
     changes: Annotated[dict[str, str], tyro.conf.Fixed, tyro.conf.Suppress] = dataclasses.field(default_factory=dict)
     """New values of the algorithm's numbers."""
     sinks: Annotated[tuple[OpenSink, ...], tyro.conf.Fixed, tyro.conf.Suppress] = ()
@@ -110,6 +156,10 @@ class EvaluateOptions:
     """Where the result is written: of one run an object, of a grid or several runs a list."""
     threads: int = 1
     """cpu: threads for the physics; results do not depend on it."""
+    env_workers: _Workers = None
+    """Processes that step environments that are not ours; results do not depend on it."""
+    env_python: _Python = None
+    """Interpreter, or virtual environment's folder, that such environments run under."""
 
 
 @dataclass(frozen=True)
@@ -127,13 +177,17 @@ class _TrainArguments(TrainConfig):
     task: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="[TASK]")] = DEFAULT_TASK
     steps: Count = 0
     """Samples to train for (250k, 1M, 1e6); rounded up to whole batches."""
-    cost_limit: tuple[float, ...] = ()
-    cost_discount: tuple[float, ...] = ()
+    cost_limit: PerCost = ()
+    cost_discount: PerCost = ()
+    cost: Annotated[str | None, _hint("MODULE:FUNCTION", "")] = None
     fresh_episodes: tyro.conf.FlagConversionOff[bool] = False
     exact: tyro.conf.FlagCreatePairsOff[bool] = False
+    env_workers: Annotated[int | None, _hint("N", "(default: by a short measurement)")] = None
+    env_python: Annotated[Path | None, _hint("PATH", "(default: this one)")] = None
     init_from: Annotated[Path | None, tyro.conf.arg(name="from", metavar="RUN", help_behavior_hint="")] = None
     out: Annotated[Path | None, _hint("DIR", "(default: runs/TASK-ALGO-SEED-TIME)")] = None
     """The run's directory."""
+    given: Annotated[Given, tyro.conf.Fixed, tyro.conf.Suppress] = GIVEN_NOTHING
     seeds: Annotated[str, _hint("SEEDS", "")] = ""
     """Several seeds, as 0..3 or 0,2,5: one run each."""
     jobs: int = 0
@@ -163,7 +217,8 @@ def parse(words: Sequence[str]) -> Options:
     given = tyro.cli(_TrainArguments, args=ordered, default=shown, prog="focops train")
     fields = {name: getattr(given, name) for name in fields}
     fields |= {name: None for name in own if fields[name] in (own[name], ())}
-    algo = {name: getattr(given.algo, name) for name in _fields(defaults.algo) if name not in _NOT_FLAGS}
+    algo = {name: getattr(given.algo, name) for name in _fields(defaults.algo) if name not in NOT_FLAGS}
+    fields |= where_environments_run(given.env_workers, given.env_python)
     fields |= {"task": defaults.task, "algo": dataclasses.replace(defaults.algo, **algo)}
     return Options(TrainConfig(**fields), given.quiet, asked_for(given.wandb), given.jobs)
 
@@ -200,7 +255,7 @@ def check(options: Options) -> None:
     _require_jobs(options.jobs)
     if config.out is not None:
         RunDirectory(config.out).require_free()
-    _check_environment(config.task, config.cost_limit, config.cost_discount, config.env_timeout)
+    _check_environment(config)
 
 
 def _require_jobs(jobs: int) -> None:
@@ -208,9 +263,18 @@ def _require_jobs(jobs: int) -> None:
         raise UsageError(f"--jobs is {jobs}; it must be a whole number ≥ 0 (0: one per core)")
 
 
-@functools.cache
-def _check_environment(task: str, limits: Numbers | None, discounts: Numbers | None, timeout: float) -> None:
-    envs.make(task, 1, limits=limits, discounts=discounts, timeout=timeout).close()
+def _check_environment(config: TrainConfig) -> None:
+    """Make one, once for all runs of a grid that have the same."""
+    from focops.training.host import make_envs
+
+    fields = ("task", "algorithm", "cost", "cost_limit", "cost_discount", "env_timeout", "env_python")
+    asked = repr([getattr(config, name) for name in fields])
+    if asked not in _checked:
+        make_envs(dataclasses.replace(config, env_workers=0), 1).close()
+        _checked.add(asked)
+
+
+_checked: set[str] = set()
 
 
 def _fields(config: Any) -> dict[str, Any]:
@@ -221,6 +285,6 @@ def _fields(config: Any) -> dict[str, Any]:
 def _shown(kind: type) -> type:
     """An algorithm's Config with the fields hidden that are not flags."""
     hints = field_types(kind)
-    hidden = {name: Annotated[hints[name], tyro.conf.Fixed, tyro.conf.Suppress] for name in _NOT_FLAGS if name in hints}
+    hidden = {name: Annotated[hints[name], tyro.conf.Fixed, tyro.conf.Suppress] for name in NOT_FLAGS if name in hints}
     namespace = {"__annotations__": hints | hidden, "__no_type_check__": False, "__module__": kind.__module__}
     return dataclass(frozen=True)(type("Config", (kind,), namespace))

@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from focops.display.progress import number
+from focops.display.numbers import number
 from focops.display.summary import VERDICTS
 from focops.evaluation import BOUNDS, ConstraintResult, Estimate, Evaluation, host
 
@@ -24,15 +24,19 @@ def one(result: Evaluation) -> RenderableType:
     _row(means, "episode length", result.episode_length)
     verdicts = _table("constraint", "J_C at most", "limit", "episodes above", "verdict")
     for name, c in result.constraints.items():
-        _row(means, f"{name}: discounted cost J_C", c.discounted_cost)
-        _row(means, f"{name}: undiscounted cost", c.undiscounted_cost)
+        if c.discount < 1:
+            _row(means, f"{name}: discounted cost J_C", c.discounted_cost)
+            _row(means, f"{name}: undiscounted cost", c.undiscounted_cost)
+        else:
+            _row(means, f"{name}: cost J_C", c.discounted_cost)
         verdict = Text(c.verdict, style=VERDICTS[c.verdict])
         if c.verdict == "undecided":
             verdict.append(f" at {percent}: {_way_out(c)}", style="default")
         verdicts.add_row(name, number(c.upper_bound), number(c.limit), f"{100 * c.share_above_limit:.3g}%", verdict)
     notes = [Text(_basis(name, c, result.unseen_share), "dim") for name, c in result.constraints.items()]
     head = f"{_head(result)}, {percent} intervals"
-    return Group(Text(head, style="bold"), means, Text(), verdicts, *notes, *_troubles([result]))
+    judged = [Text(), verdicts, *notes] if result.constraints else []
+    return Group(Text(head, style="bold"), means, *judged, *_troubles([result]))
 
 
 def many(results: Sequence[Evaluation]) -> RenderableType:
@@ -46,27 +50,30 @@ def many(results: Sequence[Evaluation]) -> RenderableType:
 
 
 def _of_task(results: Sequence[Evaluation]) -> list[RenderableType]:
-    first = results[0]
-    verdicts = f"verdicts at {100 * first.confidence:g}%"
-    head = f"{_head(first, ' of each run')}, {verdicts}"
+    first, judged = results[0], any(result.constraints for result in results)
+    head = _head(first, " of each run") + f", verdicts at {100 * first.confidence:g}%" * judged
     reward, cost = "reward ± std. error", "J_C ± std. error"
-    table = _table("run", reward, "constraint", cost, "limit", "verdict", right=(reward, cost))
+    of_costs = ("constraint", cost, "limit", "verdict") if judged else ()
+    table = _table("run", reward, *of_costs, right=(reward, cost))
     for result, name in zip(results, _names([result.run for result in results]), strict=True):
         cells = [name, _mean(result.reward, result.episodes)]
         for constraint, c in result.constraints.items():
             cells += [constraint, _mean(c.discounted_cost, result.episodes), number(c.limit)]
             table.add_row(*cells, Text(c.verdict, style=VERDICTS[c.verdict]))
             cells = ["", ""]
+        if not result.constraints:
+            table.add_row(*cells)
     return [Text(head, style="bold"), table, Text(_shares(results), "bold"), *_troubles(results)]
 
 
 def _shares(results: Sequence[Evaluation]) -> str:
     """The share of runs of each verdict; the mean of their rewards, with its standard error over runs."""
-    n, verdicts = len(results), Counter(map(_verdict, results))
+    n, verdicts = len(results), Counter(_verdict(result) for result in results if result.constraints)
     shares = ", ".join(f"{100 * verdicts[name] / n:.3g}% {name} ({verdicts[name]})" for name in VERDICTS)
     rewards = np.array([result.reward.mean for result in results])
     mean, error = float(rewards.mean()), float(rewards.std(ddof=1) / n**0.5) if n > 1 else math.nan
-    return f"{n} run(s): {shares}; mean reward {_with_error(mean, error)} over runs"
+    judged = f"{shares}; " if verdicts else ""
+    return f"{n} run(s): {judged}mean reward {_with_error(mean, error)} over runs"
 
 
 def _verdict(result: Evaluation) -> str:

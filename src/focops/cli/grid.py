@@ -13,13 +13,14 @@ from focops.errors import UsageError
 _SWITCHES = ("-h", "--help", "--quiet", "--wandb", "--exact")
 """Flags without a value."""
 LISTS = ("--cost-limit", "--cost-discount", "--algo.hidden")
-"""Flags with any number of values, all numbers."""
+"""Flags with any number of values, all numbers, with or without a name."""
 SEEDS = ("--seed", "--seeds")
 _MOST_RUNS = 10_000
 """Largest number of runs or seeds of a grid."""
 _NEVER_VARIES = ("--out", "--jobs", "--from")
 TASK = "TASK"
-_NUMBERS = re.compile(r"[\d.,eE+-]+|inf")
+_NUMBERS = re.compile(r"(?:[^\s=]+=)?(?:[\d.,eE+-]+|inf)")
+"""25, 1,2,inf and speed=25."""
 _RANGE = re.compile(r"(\d{1,19})\.\.(\d{1,19})")
 
 
@@ -90,7 +91,8 @@ def expand(words: Sequence[Word]) -> list[Point]:
 def _options(word: Word) -> list[str]:
     if word.owner is None or word.owner in _NEVER_VARIES:
         return [word.text]
-    parts = word.text.split(",")
+    name, equals, values = word.text.rpartition("=") if word.owner in LISTS else ("", "", word.text)
+    parts = [name + equals + value if value else "" for value in values.split(",")]
     if "" in parts and len(parts) > 1:
         raise UsageError(f"{word.owner} is {word.text!r}; give values with single commas between them, as 1,2,3")
     if word.owner not in SEEDS:

@@ -16,10 +16,11 @@ from typing import Any, Literal
 from focops.cli import arguments, grid
 from focops.cli.arguments import Options, ResumeOptions
 from focops.cli.signals import STOPS, conclude, stop_on_signals, while_heard
+from focops.config import TrainConfig
 from focops.display.grid import choose_display
 from focops.errors import UsageError
 from focops.runs.directory import RunDirectory
-from focops.runs.files import held_in_place, open_own, write_json
+from focops.runs.files import held_in_place, open_own, resume_command, write_json
 from focops.runs.paths import default_path
 from focops.runs.sinks import read_last
 
@@ -62,7 +63,7 @@ def train(runs: Sequence[tuple[str, Options, Sequence[str]]]) -> int:
     first = runs[0][1]
     base = first.config.out or default_path(first.config, "grid")
     if (base / "grid.json").exists():
-        raise UsageError(f"{base} holds a grid; `focops resume {base}` goes on with it, or choose another --out")
+        raise UsageError(f"{base} holds a grid; `{resume_command(base)}` goes on with it, or choose another --out")
     if len({options.config.backend for _, options, _ in runs}) > 1:
         raise UsageError("--backend is cpu and mjx in one grid; give one of them, and make another grid of the other")
     for name, options, _ in runs:
@@ -82,7 +83,7 @@ def train(runs: Sequence[tuple[str, Options, Sequence[str]]]) -> int:
 
         configs = [dataclasses.replace(options.config, out=base / name) for name, options, _ in runs]
         return device_grid.train(base, configs, first)
-    return run_all(base, jobs, first.jobs, max(options.config.threads for _, options, _ in runs), first.quiet)
+    return run_all(base, jobs, first.jobs, max(_cores(options.config) for _, options, _ in runs), first.quiet)
 
 
 def resume(options: ResumeOptions) -> int:
@@ -98,21 +99,29 @@ def resume(options: ResumeOptions) -> int:
 
         return device_grid.resume(base, {job.directory: job.words for job in jobs}, options)
     extra = ["--wandb"] * options.wandb + (["--steps", str(options.steps)] if options.steps else [])
+    extra += [] if options.env_workers is None else ["--env-workers", str(options.env_workers)]
+    extra += [] if options.env_python is None else ["--env-python", str(options.env_python.absolute())]
     extra += [word for name, value in options.changes.items() for word in (f"--algo.{name}", value)]
     threads = 1
     for job in jobs:
         run = RunDirectory(job.directory)
         if run.config_file.is_file():
-            threads = max(threads, run.config.threads)
+            threads = max(threads, _cores(run.config), options.env_workers or 1)
             job.state = "done" if run.is_complete(options.steps) else "waiting"
             job.words = ["resume", str(job.directory), "--quiet"]
         job.words = [*job.words, *extra]
     return run_all(base, jobs, options.jobs, threads, options.quiet)
 
 
+def _cores(config: TrainConfig) -> int:
+    """How many a run asks for; 0 for all."""
+    return max(config.threads, config.env_workers or 1) if config.threads else 0
+
+
 def _train_words(words: Sequence[str], directory: Path) -> list[str]:
     passed_on = [w for w in grid.split(words) if w.owner not in _NOT_PASSED_ON and w.text not in _NOT_PASSED_ON]
-    texts = [os.path.abspath(w.text) if w.owner == "--from" else w.text for w in passed_on]  # resumed from anywhere
+    paths = ("--from", "--env-python")
+    texts = [os.path.abspath(w.text) if w.owner in paths else w.text for w in passed_on]  # resumed from anywhere
     return ["train", *texts, "--out", str(directory), "--quiet"]
 
 

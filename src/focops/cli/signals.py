@@ -11,6 +11,7 @@ from types import FrameType
 from typing import Any
 
 from focops.display.say import say
+from focops.runs.files import resume_command
 
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that end a run after the iteration that it is in."""
@@ -21,10 +22,10 @@ def conclude(base: Path, failures: Sequence[str], total: int, stopped: Sequence[
     for failure in failures:
         say("failed:", failure, "bold red")
     if stopped:
-        say("stopped.", f"Go on with:  focops resume {base}")
+        say("stopped.", f"Go on with:  {resume_command(base)}")
         return 128 + stopped[0]
     if failures:
-        say("failed:", f"{len(failures)} of {total}. Try them again with:  focops resume {base}", "bold red")
+        say("failed:", f"{len(failures)} of {total}. Try them again with:  {resume_command(base)}", "bold red")
     return 1 if failures else 0
 
 

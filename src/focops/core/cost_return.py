@@ -213,7 +213,7 @@ def _mean_start_value(
     row, number = jnp.arange(NUM_STARTS), jnp.minimum(order[-1], NUM_STARTS)
     mean = lambda x, chosen: jnp.sum(x * chosen, -1) / jnp.maximum(jnp.sum(chosen), 1)
     new = (row - state.num_starts + number) % NUM_STARTS < number
-    as_seen = mean(value.reshape(value.shape[0], -1), latest)
+    as_seen = mean(value.reshape(value.shape[0], latest.size), latest)
     return mean(start_value, row < state.num_starts) + as_seen - mean(start_value, new)
 
 

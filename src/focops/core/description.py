@@ -14,5 +14,7 @@ class Description(NamedTuple):
     reference: str
 
 
+UNCONSTRAINED = "none: unconstrained"
+"""The guarantee of an algorithm that ignores costs: it needs none."""
 NO_DESCRIPTION = Description("–", "–", "–", "–")
 """For an algorithm without one."""

@@ -10,7 +10,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from focops.display.progress import Pace, against, constraint_names, count, line, number
+from focops.display.numbers import count, number
+from focops.display.progress import Pace, against, constraint_names, line
 from focops.display.summary import policy_line, shares, verdicts
 
 STYLES = {"running": "cyan", "done": "green", "failed": "bold red", "stopped": "yellow", "waiting": "dim"}

@@ -13,7 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from focops.display.grid import cost_against_limit
-from focops.display.progress import PLAIN_SECONDS, ManyDisplay, Pace, Record, clock, constraint_names, count, number
+from focops.display.numbers import clock, count, number
+from focops.display.progress import PLAIN_SECONDS, ManyDisplay, Pace, Record, constraint_names
 
 _ROWS = 12
 """Runs that have a row of their own."""

@@ -2,15 +2,18 @@
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Protocol, TextIO
 
+import numpy as np
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
+
+from focops.display.numbers import clock, count, number
 
 Record = dict[str, Any]
 PLAIN_SECONDS = 5.0
@@ -25,7 +28,7 @@ class Display(Protocol):
     def update(self, record: Record) -> None: ...
 
     def note(self, message: str) -> None:
-        """Show what is under way after the last iteration."""
+        """Show a line before the first iteration, or what is under way after the last."""
         ...
 
     def stop(self, message: str = "") -> None: ...
@@ -39,7 +42,7 @@ class ManyDisplay(Protocol):
     def update(self, records: Sequence[Record | None]) -> None: ...
 
     def note(self, message: str) -> None:
-        """Show what is under way after the last iteration."""
+        """Show a line before the first iteration, or what is under way after the last."""
         ...
 
     def stop(self) -> None: ...
@@ -143,11 +146,13 @@ class LiveDisplay:
         self._record: Record | None = None
         self._note: Spinner | None = None
         self._pace = Pace()
+        self._sums = set[str]()
         self._compiling = Spinner("dots", " compiling and collecting the first batch")
         self._live = Live(console=console, refresh_per_second=4, get_renderable=self._render)
 
     def start(self, config: Any, spec: Any) -> None:
         self._title, self._began = title(config), time.monotonic()
+        self._sums = {each.name for each in spec.constraints if each.discount == 1} if spec else set()
         self._live.start()
 
     def update(self, record: Record) -> None:
@@ -155,7 +160,10 @@ class LiveDisplay:
         self._record = record
 
     def note(self, message: str) -> None:
-        self._note = Spinner("dots", f" {message}")
+        if self._record is None:
+            self._console.print(message)
+        else:
+            self._note = Spinner("dots", f" {message}")
 
     def stop(self, message: str = "") -> None:
         self._note = None
@@ -169,7 +177,9 @@ class LiveDisplay:
         if self._record is None:
             return Group(head, *(notes or [self._compiling]))
         elapsed = time.monotonic() - self._began
-        return Group(head, _bar(self._record, self._pace, elapsed), _reward(self._record), costs(self._record), *notes)
+        rows = [_bar(self._record, self._pace, elapsed), _reward(self._record)]
+        rows += [costs(self._record, self._sums)] if constraint_names(self._record) else []
+        return Group(head, *rows, *notes)
 
 
 class Pace:
@@ -210,12 +220,18 @@ def line(record: Record, pace: Pace) -> str:
         value = {key: number(record.get(f"{key}/{name}")) for key in _COST_KEYS}
         parts.append(
             f"{name} {value['discounted_cost_mean']} (J_C {value['cost_return_estimate']}, "
-            f"limit {value['cost_limit']}, ν {value['nu']})"
+            f"limit {limit_and_aim(record, name)}, ν {value['nu']})"
         )
     parts += [f"KL {number(record.get('kl'))}", f"epochs {number(record.get('epochs'))}"]
     if record.get("diverged"):
         parts.append(f"diverged {record['diverged']}")
     return "  ".join(parts)
+
+
+def limit_and_aim(record: Record, name: str) -> str:
+    """The limit of a cost, and what is aimed at where that is below it by a margin."""
+    limit, aim = record[f"cost_limit/{name}"], record.get(f"cost_aim/{name}")
+    return number(limit) + (f", aim {number(aim)}" if aim is not None and aim < np.float32(limit) else "")
 
 
 _COST_KEYS = ("discounted_cost_mean", "cost_return_estimate", "cost_limit", "nu", "undiscounted_cost_mean")
@@ -250,17 +266,20 @@ def _reward(record: Record) -> RenderableType:
     return Text.from_markup("   ".join(parts), overflow="ellipsis")
 
 
-def costs(record: Record) -> RenderableType:
-    """A row per constraint: its cost against its limit, green within it and red beyond."""
+def costs(record: Record, sums: Collection[str] = ()) -> RenderableType:
+    """A row per constraint: its cost against its limit, green within it and red beyond. `sums` are those whose
+    discount is 1."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
     table.add_column("constraint", no_wrap=True, overflow="ellipsis")
-    for heading in ("discounted cost", "J_C estimate", "limit", "", "ν"):
+    for heading in ("cost" if sums else "discounted cost", "J_C estimate", "limit", "", "ν"):
         table.add_column(heading, justify="right", no_wrap=True)
     for name in constraint_names(record):
         mean, estimate, limit, nu = (record.get(f"{key}/{name}") for key in _COST_KEYS[:4])
         verdict = estimate if mean is None else mean
+        called = f"{name} (discounted)" if sums and name not in sums else name
+        held = limit_and_aim(record, name)
         table.add_row(
-            name, against(mean, limit), against(estimate, limit), number(limit), _verdict(verdict, limit), number(nu)
+            called, against(mean, limit), against(estimate, limit), held, _verdict(verdict, limit), number(nu)
         )
     return table
 
@@ -275,31 +294,3 @@ def _verdict(value: float | None, limit: float | None) -> Text:
     if value is None or limit is None:
         return Text("")
     return Text("over", style="red") if value > limit else Text("within", style="green")
-
-
-def number(value: float | None) -> str:
-    """About four digits; a dash for nothing."""
-    if value is None:
-        return "–"
-    if isinstance(value, int):
-        return str(value)
-    return f"{value:.1f}" if abs(value) >= 100 else f"{value:.4g}"
-
-
-def count(value: float | None) -> str:
-    """614400 as 614k."""
-    if value is None:
-        return "–"
-    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= size:
-            return f"{value / size:.3g}{unit}"
-    return f"{value:.0f}"
-
-
-def clock(seconds: float | None) -> str:
-    """75 as 1:15."""
-    if seconds is None:
-        return "–"
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"

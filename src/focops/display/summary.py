@@ -6,7 +6,8 @@ from typing import Any
 
 from rich.text import Text
 
-from focops.display.progress import against, clock, count, number
+from focops.display.numbers import clock, count, number
+from focops.display.progress import against
 
 Summary = dict[str, Any]
 """As in summary.json."""
@@ -20,15 +21,15 @@ NO_EPISODES = "--final-episodes is 0"
 
 
 def verdict(found: dict[str, Any]) -> str:
-    """Of one of the two evaluations: the worst of all constraints."""
-    return max(found["verdict"].values(), key=list(VERDICTS).index)
+    """Of one of the two evaluations: the worst of all constraints; "" without any."""
+    return max(found["verdict"].values(), key=list(VERDICTS).index, default="")
 
 
-def costs_found(found: dict[str, Any]) -> str:
-    """speed 150.2, limit 152.0: satisfied"""
+def costs_found(found: dict[str, Any]) -> list[str]:
+    """Of each cost: speed 150.2, limit 152.0: satisfied"""
     names = found["verdict"]
     cost, limit = found["discounted_cost"], found["cost_limit"]
-    return ", ".join(f"{name} {number(cost[name])}, limit {number(limit[name])}: {names[name]}" for name in names)
+    return [f"{name} {number(cost[name])}, limit {number(limit[name])}: {names[name]}" for name in names]
 
 
 def policy_line(summary: Summary) -> str:
@@ -37,7 +38,7 @@ def policy_line(summary: Summary) -> str:
     if policy is None:
         return f"policy not evaluated: {summary.get('not_evaluated') or NOT_FINISHED}"
     each = (
-        f"{called} return {number(policy[acting]['reward'])}, {costs_found(policy[acting])}"
+        ", ".join([f"{called} return {number(policy[acting]['reward'])}", *costs_found(policy[acting])])
         for acting, called in ACTING.items()
     )
     return f"{'; '.join(each)} ({policy['sampled']['episodes']} episodes each)"
@@ -46,7 +47,7 @@ def policy_line(summary: Summary) -> str:
 def verdicts(summary: Summary | None) -> Text:
     """Of the policy and of its mean action: satisfied / violated."""
     policy = (summary or {}).get("policy")
-    if policy is None:
+    if policy is None or not policy["sampled"]["verdict"]:
         return Text("–", style="dim")
     found = [verdict(policy[acting]) for acting in ACTING]
     return Text(" / ").join(Text(each, style=VERDICTS[each]) for each in found)
@@ -55,7 +56,7 @@ def verdicts(summary: Summary | None) -> Text:
 def shares(summaries: Sequence[Summary]) -> str:
     """Of many runs, the share of each verdict among the delivered policies, and among their mean actions."""
     evaluated = [policy for policy in (summary.get("policy") for summary in summaries) if policy is not None]
-    if not evaluated:
+    if not any(policy["sampled"]["verdict"] for policy in evaluated):
         return ""
     parts = []
     for acting, called in {"sampled": "delivered policies", "mean_action": "their mean actions"}.items():
@@ -68,8 +69,9 @@ def shares(summaries: Sequence[Summary]) -> str:
 
 def summary_text(summary: Summary, commands: Sequence[str] = ()) -> Text:
     """A run's summary: training mean, delivered policy and its mean action with each cost against its limit, rate,
-    where the files are and what to do next."""
+    where the files are, hints, and what to do next."""
     rows = [*_training(summary), *_policy(summary), ("files", [summary["out"]])]
+    rows += [("" if i else "hint", [hint]) for i, hint in enumerate(summary.get("hints", ()))]
     rows += [("" if i else "next", [command]) for i, command in enumerate(commands)]
     width = max(len(label) for label, _ in rows)
     head = f"{summary['task']} · {summary['algo']} · seed {summary['seed']}"
@@ -85,9 +87,13 @@ def _training(summary: Summary) -> list[Row]:
     if summary["return_mean"] is None:
         return [("training mean", ["no episode has ended yet"])]
     rows: list[Row] = [("training mean", [f"return {number(summary['return_mean'])} (last 100 episodes)"])]
+    sums = _sums(summary)
     for name, limit in summary["cost_limit"].items():
         cost, plain = summary["discounted_cost_mean"][name], summary["undiscounted_cost_mean"][name]
-        rows.append(_cost(name, cost, plain, limit, "within" if cost <= limit else "over"))
+        rows.append(_cost(name, cost, None if name in sums else plain, limit, "within" if cost <= limit else "over"))
+        aim = summary.get("cost_aim", {}).get(name)
+        if summary.get("margin") and aim is not None:
+            rows.append(("", [f"     {name} aimed at {number(aim)} (margin {summary['margin']})"]))
     return rows
 
 
@@ -96,16 +102,23 @@ def _policy(summary: Summary) -> list[Row]:
     if policy is None:
         return [("policy", [f"not evaluated: {summary.get('not_evaluated') or NOT_FINISHED}"])]
     rows: list[Row] = []
+    sums = _sums(summary)
     for acting, found in ((acting, policy[acting]) for acting in ACTING):
         how = ", sampled actions" * (acting == "sampled")
         rows.append((ACTING[acting], [f"return {number(found['reward'])} ({found['episodes']} episodes{how})"]))
         for name, judged in found["verdict"].items():
             cost, plain = found["discounted_cost"][name], found["undiscounted_cost"][name]
-            rows.append(_cost(name, cost, plain, found["cost_limit"][name], judged))
+            rows.append(_cost(name, cost, None if name in sums else plain, found["cost_limit"][name], judged))
     return rows
 
 
-def _cost(name: str, cost: float, plain: float, limit: float, judged: str) -> Row:
+def _sums(summary: Summary) -> set[str]:
+    """The costs with a discount of 1, which have no other sum."""
+    return {name for name, discount in summary.get("cost_discount", {}).items() if discount == 1}
+
+
+def _cost(name: str, cost: float, plain: float | None, limit: float, judged: str) -> Row:
     shown = against(cost, limit)
     said = (judged, VERDICTS.get(judged, shown.style))
-    return "", [f"cost {name} ", shown, f", limit {number(limit)}: ", said, f"   (undiscounted {number(plain)})"]
+    other = "" if plain is None else f"   (undiscounted {number(plain)})"
+    return "", [f"cost {name} ", shown, f", limit {number(limit)}: ", said, other]

@@ -1,12 +1,14 @@
 """One Gymnasium environment whose answers are checked. An error names the environment, the step and the value."""
 
 import traceback
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from gymnasium import spaces
 
-from focops.envs.gymnasium_env import HOW_TO_ADD_A_COST, check_shapes, open_env, require_in_range
+from focops.envs.gymnasium_env import HOW_TO_ADD_A_COST, Source, check_shapes, require_in_range
+from focops.envs.limits import unnamed
 from focops.errors import RunError, UsageError
 
 
@@ -21,19 +23,27 @@ class Answer(NamedTuple):
 
 
 class CheckedEnv:
-    """Environment `index` of several with the same id. `like` is another of them: this one must have its observation
-    space and its number of costs. `at` is the step of the run, for messages."""
+    """Environment `index` of several of one source. `like` is another of them: this one must have its observation
+    space and its costs. `at` is the step of the run, for messages."""
 
-    def __init__(self, env_id: str, index: int, like: "CheckedEnv | None" = None) -> None:
-        self._name, self._id = f"environment {index} of {env_id}", env_id
-        self.env = open_env(env_id)
+    def __init__(self, source: Source, index: int, like: "CheckedEnv | None" = None) -> None:
+        self._source, self._id = source, source.name
+        self._name = f"environment {index} of {self._id}"
+        self.env = source.open()
+        if like is not None and self.env.unwrapped is like.env.unwrapped:
+            raise UsageError(f"{self._id} made the same environment twice: make a new one in each call, or num_envs=1")
         self._space = like._space if like else self.env.observation_space
         if not self._space.is_np_flattenable:
-            raise UsageError(f"{env_id} has the observation space {self._space}, which has no fixed size to flatten to")
+            raise UsageError(
+                f"{self._id} has the observation space {self._space}, which has no fixed size to flatten to"
+            )
         self.obs_size = spaces.flatdim(self._space)
         if self.obs_size == 0:
-            raise UsageError(f"{env_id} has the observation space {self._space}, which is empty: observe one number")
-        self.num_costs = like.num_costs if like else 0
+            raise UsageError(f"{self._id} has the observation space {self._space}, which is empty: observe one number")
+        self.costs: tuple[str, ...] = like.costs if like else ()
+        """The names of the costs, in the order of `Answer.cost`."""
+        self.named = like.named if like else False
+        """Whether the environment names them itself."""
 
     def reset(self, seed: int, at: int) -> np.ndarray:
         """The first observation of an episode."""
@@ -50,22 +60,27 @@ class CheckedEnv:
         )
 
     def close(self, at: int) -> None:
-        self._call("close", at)
+        if not self._source.is_instance:
+            self._call("close", at)
 
-    def count_costs(self) -> None:
-        """Set `num_costs`, from one random step."""
+    def find_costs(self, needed: bool, order: Sequence[str] = ()) -> None:
+        """Set `costs`, from one random step. The order of costs with names is that of this step, or the given one."""
         self.env.action_space.seed(0)
         self._first_observation(0, 0)
         info = self._call("step", 0, self.env.action_space.sample())[4]
         if not isinstance(info, dict) or "cost" not in info:
-            raise UsageError(f"{self._id} returns no cost: {HOW_TO_ADD_A_COST}")
+            if needed:
+                raise UsageError(f"{self._id} returns no cost: {HOW_TO_ADD_A_COST}")
+            return
         cost = info["cost"]
-        try:
-            self.num_costs = np.size(cost)
-        except ValueError:  # ragged
-            self.num_costs = 0
-        if self.num_costs == 0 or np.ndim(cost) > 1:
-            raise UsageError(f"{self._id} returns {cost!r} as its cost: it must be a number or a vector")
+        self.named = isinstance(cost, Mapping)
+        self.costs = tuple(cost) if isinstance(cost, Mapping) else unnamed(_size(cost))
+        if not self.costs or not all(isinstance(name, str) and name for name in self.costs):
+            raise UsageError(
+                f"{self._id} returns {cost!r} as its cost: it must be a number, a vector, or a mapping from names"
+            )
+        if self.named and set(order) == set(self.costs):
+            self.costs = tuple(order)
         self._cost(info, 0)
 
     def _call(self, method: str, at: int, *args: Any, **kwargs: Any) -> Any:
@@ -103,12 +118,19 @@ class CheckedEnv:
             ) from error
 
     def _cost(self, info: Any, at: int) -> np.ndarray:
+        if not self.costs:
+            return np.zeros(0)
         if not isinstance(info, dict) or "cost" not in info:
             raise RunError(
                 f"{self._name} returned no cost at step {at}:"
                 ' every step must return info["cost"], 0 where nothing was paid'
             )
-        return self._numbers("cost", info["cost"], (self.num_costs,), at)
+        cost = info["cost"]
+        if not self.named:
+            return self._numbers("cost", cost, (len(self.costs),), at)
+        if not isinstance(cost, Mapping) or cost.keys() != set(self.costs):
+            self._refuse("cost", cost, f"a mapping from {', '.join(self.costs)}, as in the first step", at)
+        return np.array([self._numbers(f"cost {name!r}", cost[name], (), at) for name in self.costs])
 
     def _numbers(self, what: str, value: Any, shape: tuple[int, ...], at: int) -> np.ndarray:
         try:
@@ -133,3 +155,11 @@ class CheckedEnv:
 
     def _refuse(self, what: str, value: Any, due: str, at: int) -> NoReturn:
         raise RunError(f"{self._name} returned {value!r} as its {what} at step {at}: it must be {due}")
+
+
+def _size(cost: Any) -> int:
+    """Numbers in a number or a vector; 0 for anything else."""
+    try:
+        return np.size(cost) if np.ndim(cost) <= 1 else 0
+    except ValueError:  # ragged
+        return 0

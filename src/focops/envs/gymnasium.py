@@ -1,22 +1,24 @@
 """Any Gymnasium environment as a `VectorEnv`.
 
-The cost is `info["cost"]`, a number or a vector, or the third of six things that `step` returns. Episode k of
-environment i is reset with a seed that depends only on (seed, i, k), so a saved run is resumed by replaying the actions
-of the running episodes. This is exact for every environment that is a function of its seed and its actions. If it is
-not, or an episode is longer than REPLAYED steps, that environment begins a new episode instead, with a warning.
+The cost is `info["cost"]` (a number, a vector or a mapping), or the third of six things that `step` returns. Episode k
+of environment i is reset with a seed that depends only on (seed, i, k), so a saved run is resumed by replaying the
+actions of the running episodes. This is exact for every environment that is a function of its seed and its actions. If
+it is not, or an episode is longer than REPLAYED steps, that environment begins a new episode instead, with a warning.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from focops.core.spec import Spec
 from focops.core.types import Step
-from focops.envs.checked_env import CheckedEnv
-from focops.envs.deadline import Deadline
-from focops.envs.gymnasium_env import action_bounds, action_encoder
-from focops.envs.limits import Numbers, constrain
+from focops.envs.limits import PerCost, constrain
+from focops.envs.names import Opening
+from focops.envs.place import place
 from focops.envs.stagger import first_horizons
 from focops.errors import RunError, UsageError
 
@@ -28,57 +30,56 @@ REPLAYED = 10_000
 
 
 class GymnasiumVector:
-    """E copies of one Gymnasium environment, one after the other in this thread (a `VectorEnv`).
+    """E copies of one Gymnasium environment, in this thread or in worker processes (a `VectorEnv`). `env` and `cost`
+    are what `source_of` takes.
 
     Observations are flattened, Discrete ones become one-hot. Continuous actions are clipped to the action space. A step
-    that takes longer than `timeout` seconds ends the run; 0 for no limit.
+    that takes longer than `timeout` seconds ends the run; 0 for no limit. `workers` and `python` are those of `place`;
+    results do not depend on the number of workers. `note` says how it was chosen.
     """
 
     def __init__(
         self,
-        env_id: str,
+        env: Any,
         num_envs: int,
-        limits: Numbers | None = None,
-        discounts: Numbers | None = None,
+        limits: PerCost | None = None,
+        discounts: PerCost | None = None,
+        needs_cost: bool = True,
         stagger: bool = True,
         timeout: float = 0.0,
+        cost: Any = None,
+        workers: int | None = 0,
+        python: Path | None = None,
     ):
-        self.env_id, self.num_envs, self.stagger, self.diverged = env_id, num_envs, stagger, 0
+        order = tuple(limits) if isinstance(limits, Mapping) else ()
+        opening = Opening(env, cost, needs_cost, order)
+        self.env_id = opening.name
+        self.num_envs, self.stagger, self.diverged = num_envs, stagger, 0
         self._warned = False
-        self._deadline = Deadline(timeout, self._late)
-        self._current, self._steps = 0, 0
-        with self._deadline:
-            first = CheckedEnv(env_id, 0)
-        self._envs = [first]
-        action_size, discrete, self._encode = action_encoder(env_id, first.env.action_space)
-        with self._deadline:
-            first.count_costs()
-        time_limit = first.env.spec.max_episode_steps if first.env.spec else None
-        m = first.num_costs
-        names = ["cost"] if m == 1 else [f"cost_{j}" for j in range(m)]
-        if limits is None:
-            raise UsageError(
-                f"{env_id} has {m} cost(s) and no limit of its own: give --cost-limit B, one number per cost"
-            )
+        self._steps = 0
+        self._envs, self.note = place(opening, num_envs, workers, python, timeout)
+        found = self._envs.description
+        time_limit = found["time_limit"]
         self.spec = Spec(
-            obs_size=first.obs_size,
-            action_size=action_size,
-            discrete=discrete,
-            constraints=constrain(env_id, names, limits, [0.99] * m if discounts is None else discounts, time_limit),
+            obs_size=found["obs_size"],
+            action_size=found["action_size"],
+            discrete=found["discrete"],
+            constraints=constrain(self.env_id, found["costs"], limits, discounts, time_limit),
             time_limit=time_limit,
-            **action_bounds(first.env.action_space),
+            action_low=found["action_low"],
+            action_high=found["action_high"],
         )
-        for self._current in range(1, num_envs):
-            with self._deadline:
-                self._envs.append(CheckedEnv(env_id, self._current, first))
+        self._envs.add(range(1, num_envs))
         self._replayable = min(time_limit or REPLAYED, REPLAYED)
         shape = (2 * self._replayable, num_envs)
-        self._actions = np.zeros(shape, np.int32) if discrete else np.zeros((*shape, action_size), np.float32)
+        discrete = self.spec.discrete
+        self._actions = np.zeros(shape, np.int32) if discrete else np.zeros((*shape, self.spec.action_size), np.float32)
         self.reset(0)
 
     def reset(self, seed: int) -> None:
         self._seed, self._steps = seed, 0
         self._episode = np.zeros(self.num_envs, np.int64)
+        self._episode_seed = np.zeros(self.num_envs, np.int64)
         self.obs = np.zeros((self.num_envs, self.spec.obs_size), np.float32)
         self._seen_limit = self.spec.time_limit or _NEVER
         self.restart()
@@ -94,13 +95,8 @@ class GymnasiumVector:
     def step(self, action: np.ndarray) -> Step:
         if not np.isfinite(action).all():
             raise RunError(f"the learner produced an action that is not finite, {action[~np.isfinite(action)][0]}")
-        e = self.num_envs
-        reward, cost = np.empty(e), np.empty((e, self._envs[0].num_costs))
-        terminated, truncated = np.empty(e, bool), np.empty(e, bool)
-        next_obs = np.empty_like(self.obs)
-        with self._deadline:
-            for i, act in enumerate(self._encode(action)):
-                next_obs[i], reward[i], cost[i], terminated[i], truncated[i] = self._ask(i).step(act, self._steps)
+        with self._naming_the_seed():
+            next_obs, reward, cost, terminated, truncated = self._envs.step(action, self._steps)
         for what, array in (("observation", next_obs), ("reward", reward), ("cost", cost)):
             self._check_finite(what, array)
         self._remember(action)
@@ -159,7 +155,7 @@ class GymnasiumVector:
         self.age, self._horizon = state["age"].copy(), state["horizon"].copy()
         for action in state["history"]:
             self._remember(action)
-        lost = [i for i in range(self.num_envs) if not self._replay(i, state)]
+        lost = self._replay(state)
         if lost:
             self._begin(lost)
             log.warning(
@@ -170,25 +166,19 @@ class GymnasiumVector:
             )  # fmt: skip
 
     def close(self) -> None:
-        """Close every environment; an error is only a warning, since nothing is lost."""
-        for i in range(len(self._envs)):
-            try:
-                with self._deadline:
-                    self._ask(i).close(self._steps)
-            except UsageError as error:  # the run has already ended, and this does not change its result
-                log.warning("%s", error)
+        """Close every environment; an error is only a warning: the run has ended, and its result does not change."""
+        for problem in self._envs.close(self._steps):
+            log.warning("%s", problem)
 
-    def _replay(self, i: int, state: dict[str, np.ndarray]) -> bool:
-        """Replay the actions of environment i's episode; returns whether the observation is the saved one."""
-        age, history = int(self.age[i]), state["history"]
-        if age > len(history):
-            return False
-        try:
-            for action in history[len(history) - age :]:
-                self.obs[i] = self._ask(i).step(self._encode(action)[i], self._steps).obs
-        except RunError:
-            return False
-        return bool((self.obs[i] == state["obs"][i]).all())
+    def _replay(self, state: dict[str, np.ndarray]) -> list[int]:
+        """Replay the actions of every running episode; the environments whose observation is not the saved one."""
+        history, ages = state["history"], self.age.tolist()
+        stored = {i: history[len(history) - age :, i] for i, age in enumerate(ages) if 0 < age <= len(history)}
+        for i, obs in self._envs.replay(stored, self._steps).items():
+            self.obs[i] = obs
+            stored.pop(i)
+        same = (self.obs == state["obs"]).all(axis=1)
+        return [i for i, age in enumerate(ages) if age > len(history) or i in stored or not same[i]]
 
     def _remember(self, action: np.ndarray) -> None:
         """Store the latest actions for replaying."""
@@ -200,21 +190,26 @@ class GymnasiumVector:
 
     def _begin(self, ids: Sequence[int]) -> None:
         """Start the next episode of some environments, each from its own seed."""
-        with self._deadline:
-            for i in ids:
-                seed = np.random.SeedSequence((self._seed, i, int(self._episode[i]))).generate_state(1)[0]
-                self.obs[i] = self._ask(i).reset(int(seed), self._steps)
-                self._episode[i] += 1
-                self.age[i], self._horizon[i] = 0, _NEVER
+        ids = list(ids)
+        for i in ids:
+            seed = np.random.SeedSequence((self._seed, i, int(self._episode[i]))).generate_state(1)[0]
+            self._episode_seed[i] = seed
+        with self._naming_the_seed():
+            self.obs[ids] = self._envs.begin(ids, self._episode_seed[ids].tolist(), self._steps)
+        self._episode[ids] += 1
+        self.age[ids], self._horizon[ids] = 0, _NEVER
         self._check_finite("first observation", self.obs)
 
-    def _ask(self, i: int) -> CheckedEnv:
-        """Environment i, which the deadline's message names from now on."""
-        self._current = i
-        return self._envs[i]
+    @contextmanager
+    def _naming_the_seed(self) -> Iterator[None]:
+        """Add the seed of the episode to what an environment's error says, so that it can be repeated."""
+        try:
+            yield
+        except RunError as error:
+            raise RunError(f"{error}{self._seed_of(int(self._envs.current[0]))}") from error.__cause__
 
-    def _late(self) -> str:
-        return f"environment {self._current} of {self.env_id} did not answer at step {self._steps}"
+    def _seed_of(self, i: int) -> str:
+        return f" (the seed of its episode: {self._episode_seed[i]})"
 
     def _check_finite(self, what: str, array: np.ndarray) -> None:
         if not np.isfinite(array).all():
@@ -222,5 +217,5 @@ class GymnasiumVector:
             raise RunError(
                 f"environment {i} of {self.env_id} returned {array[(i, *index)]} in its {what}"
                 f" (index {tuple(map(int, index))}) at step {self._steps}, age {self.age[i]} of its episode:"
-                " only finite numbers can be learned from; end the episode there instead"
+                f" only finite numbers can be learned from; end the episode there instead{self._seed_of(int(i))}"
             )

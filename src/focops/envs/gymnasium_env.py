@@ -1,10 +1,13 @@
-"""Opening any Gymnasium environment by its id, with costs in `info`, and converting the policy's actions to its own."""
+"""Opening any Gymnasium environment, with costs in `info`, and converting the policy's actions to its own."""
 
 import copy
 import difflib
-import importlib
+import functools
+import inspect
+import logging
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gymnasium
@@ -12,15 +15,37 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.envs.registration import load_env_creator
 
+from focops.envs.names import find, named
 from focops.envs.tasks import TASKS
 from focops.errors import UsageError
 
-HOW_TO_ADD_A_COST = """return one from step, in info["cost"] (a number, or one per constraint) or third of six values;
-for an environment that is not yours, register a wrapper of it with gymnasium.register and train that:
-    class Costed(gymnasium.Wrapper):
-        def step(self, action):
-            obs, reward, terminated, truncated, info = self.env.step(action)
-            return obs, reward, terminated, truncated, {**info, "cost": my_cost(obs, action)}"""
+log = logging.getLogger(__name__)
+
+HOW_TO_ADD_A_COST = """return one from step, in info["cost"] (a number, a vector, a mapping from names) or third of six
+values; for an environment that is not yours, compute it: --cost my_module:my_cost, with
+    def my_cost(obs, action, reward, info):
+        return abs(obs[0])
+or train without constraints: --algo ppo"""
+
+
+class _Costed(gymnasium.Wrapper):
+    """Computes the cost by a function of the user's, in place of the environment's own."""
+
+    def __init__(self, env: gymnasium.Env, name: str, cost: Callable[[Any, Any, Any, Any], Any]) -> None:
+        super().__init__(env)
+        self._name, self._cost = name, cost
+
+    def step(self, action: Any) -> Any:
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        if "cost" in info:
+            _say_that_the_cost_is_replaced(self._name, named(self._cost)[0])
+        return obs, reward, terminated, truncated, {**info, "cost": self._cost(obs, action, reward, info)}
+
+
+@functools.cache
+def _say_that_the_cost_is_replaced(name: str, cost: str) -> None:
+    """Once in a process."""
+    log.warning("%s has a cost of its own; --cost %s replaces it", name, cost)
 
 
 class _CostIntoInfo(gymnasium.Wrapper):
@@ -39,43 +64,121 @@ class _CostIntoInfo(gymnasium.Wrapper):
         return obs, reward, terminated, truncated, {**(info or {}), "cost": cost}
 
 
-def open_env(env_id: str) -> gymnasium.Env:
-    """The environment of that id ("Id-v0" or "module:Id-v0") with its time limit, costs in info."""
-    module, _, name = env_id.rpartition(":")
-    if module:
+@dataclass(frozen=True)
+class Source:
+    """What makes environments, and its name in messages."""
+
+    name: str
+    make: Callable[[], gymnasium.Env]
+    is_instance: bool = False
+    """It is one environment of the user's, which `make` returns every time and which is never closed here."""
+    cost: Callable[[Any, Any, Any, Any], Any] | None = None
+    """Computes the cost from (obs, action, reward, info)."""
+
+    def open(self) -> gymnasium.Env:
+        """An environment with its time limit, costs in info."""
         try:
-            importlib.import_module(module)
-        except ImportError as error:
+            env = self.make()
+        except UsageError:
+            raise
+        except gymnasium.error.DependencyNotInstalled as error:
+            raise UsageError(f"{self.name} needs a package that is not installed: {error}") from error
+        except (Exception, SystemExit) as error:
+            where = traceback.extract_tb(error.__traceback__)[-1]
             raise UsageError(
-                f"{env_id}: the module {module!r} cannot be imported ({error}); is it installed, or on PYTHONPATH?"
+                f"{self.name} could not be made: {type(error).__name__}: {error} ({where.filename}:{where.lineno})"
             ) from error
-        except SystemExit as error:
-            raise UsageError(f"{env_id}: the module {module!r} called sys.exit({error}) while imported") from error
-    if name not in gymnasium.registry:
+        if not isinstance(env, gymnasium.Env):
+            raise UsageError(f"{self.name} made {env!r}; it must make a gymnasium.Env")
+        for name in ("observation_space", "action_space"):
+            if not isinstance(getattr(env, name, None), spaces.Space):
+                raise UsageError(f"{self.name} has no {name}; set it, to one of gymnasium.spaces, in __init__")
+        return env if self.cost is None else _Costed(env, self.name, self.cost)
+
+    def require_enough(self, number: int) -> None:
+        if self.is_instance and number > 1:
+            raise UsageError(
+                f"{self.name} is one environment, and num_envs is {number}; it must be 1 for an instance, or give its"
+                " class or a function that makes it: focops.train(MyEnv)"
+            )
+
+
+def source_of(env: Any, cost: Any = None) -> Source:
+    """Of an id ("Id-v0", "module:Id-v0"), a class or a function that makes one (or its name, "module:Name"), or an
+    instance; `cost` is a function of (obs, action, reward, info) or its name."""
+    source = _source_of(env)
+    if isinstance(cost, str):
+        module, _, function = cost.rpartition(":")
+        if not module:
+            raise UsageError(f"--cost is {cost!r}; it must be written module:function")
+        cost = find(cost)
+        if cost is None:
+            raise UsageError(f"--cost: the module {module!r} has no function {function!r}; define it there")
+    if cost is not None and not callable(cost):
+        raise UsageError(f"cost is {cost!r}; it must be a function of (obs, action, reward, info), or module:function")
+    return replace(source, cost=cost)
+
+
+def _source_of(env: Any) -> Source:
+    name, _ = named(env)
+    if isinstance(env, gymnasium.Env):
+        return Source(name, lambda: _CostIntoInfo(env), is_instance=True)
+    creator = env
+    if isinstance(env, str):
+        module, _, env_id = env.rpartition(":")
+        creator = find(env) if module else None
+        if creator is None:
+            return Source(name, functools.partial(_make_registered, env, env_id))
+        if env_id in gymnasium.registry:
+            raise UsageError(f"{env}: {module} has that name and registers that id; rename one of them")
+    if not callable(creator):
+        raise UsageError(
+            f"the environment is {env!r}; it must be an id (Id-v0, module:Id-v0), a class of gymnasium.Env or a"
+            " function without arguments that makes one (or its name, module:Name), or an instance"
+        )
+    return Source(name, functools.partial(_create, name, creator))
+
+
+def _create(name: str, creator: Callable[[], Any]) -> Any:
+    try:
+        inspect.signature(creator).bind()
+    except TypeError as error:
+        raise UsageError(
+            f"{name} cannot be called without arguments ({error}); give a function that does it"
+        ) from error
+    except ValueError:  # its signature is not known
+        pass
+    return _with_cost_in_info(creator())
+
+
+def _with_cost_in_info(env: Any) -> Any:
+    return _CostIntoInfo(env) if isinstance(env, gymnasium.Env) else env
+
+
+def _make_registered(text: str, env_id: str) -> gymnasium.Env:
+    if env_id not in gymnasium.registry:
         known = [*(task.removesuffix("-v0") for task in TASKS), *TASKS, *gymnasium.registry]
-        close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+        close = difflib.get_close_matches(env_id, known, n=3, cutoff=0.5)
         hint = f"did you mean {', '.join(close)}?" if close else "`focops tasks` lists ours"
         raise UsageError(
-            f"there is no task or Gymnasium environment {env_id!r}: {hint}"
-            " (an id that a module of yours registers is written module:Id-v0)"
+            f"there is no task or Gymnasium environment {text!r}: {hint}"
+            " (an id that a module of yours registers is written module:Id-v0, a class or function of it module:Name)"
         )
-    spec = copy.copy(gymnasium.spec(name))
+    spec = copy.copy(gymnasium.spec(env_id))
     creator: Any = spec.entry_point if callable(spec.entry_point) else load_env_creator(str(spec.entry_point))
+    spec.entry_point = lambda **kwargs: _with_cost_in_info(creator(**kwargs))
+    return gymnasium.make(spec, disable_env_checker=True)
 
-    def create(**kwargs: Any) -> gymnasium.Env:
-        env = creator(**kwargs)
-        return _CostIntoInfo(env) if isinstance(env, gymnasium.Env) else env
 
-    spec.entry_point = create
-    try:
-        return gymnasium.make(spec, disable_env_checker=True)
-    except gymnasium.error.DependencyNotInstalled as error:
-        raise UsageError(f"{env_id} needs a package that is not installed: {error}") from error
-    except (Exception, SystemExit) as error:
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        raise UsageError(
-            f"{env_id} could not be made: {type(error).__name__}: {error} ({where.filename}:{where.lineno})"
-        ) from error
+def time_limit_of(env: gymnasium.Env) -> int | None:
+    """As it is registered; if it is not, of a TimeLimit around it."""
+    if env.spec is not None:
+        return env.spec.max_episode_steps
+    while isinstance(env, gymnasium.Wrapper):
+        if isinstance(env, gymnasium.wrappers.TimeLimit):
+            return env._max_episode_steps
+        env = env.env
+    return None
 
 
 def require_in_range(space: spaces.Space, value: Any) -> None:

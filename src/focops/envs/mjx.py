@@ -9,6 +9,7 @@ only while a batch is collected. A step recomputes whatever a row does not hold,
 
 import copy
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -108,6 +109,12 @@ class MjxTask:
         )
         obs = jax.eval_shape(lambda: self.begin(jnp.zeros((1, 2), jnp.uint32), jnp.zeros(1, jnp.int32), 1)).obs
         self.spec = spec_of(task, model, obs.shape[1], constraints)
+
+    @staticmethod
+    @functools.lru_cache(maxsize=4)
+    def of(*what: Any) -> "MjxTask":
+        """The same for the same arguments, so that what is compiled of it is found again."""
+        return MjxTask(*what)
 
     def arrays(self, num: int) -> Any:
         """The arrays that functions on `num` simulations use beside their arguments. A program takes them as one more

@@ -4,9 +4,11 @@ Physics is MJX's, in float32 (docs/gpu.md says what differs from the CPU). Episo
 policy, the seed and i: not on the other policies, nor on how many episodes run at once.
 """
 
+import dataclasses
 import functools
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
@@ -97,14 +99,19 @@ def run_episodes(
     runs = stats.count.shape[0]
     rounds = -(-episodes // max(1, AT_ONCE // runs))
     num = -(-episodes // rounds)
-    compiled = _CompiledEpisodes.of(task_name, network, runs, num, impl, self_contacts)
-    given = compiled.spread(Policies(policies, stats, np.broadcast_to(np.asarray(deterministic, bool), runs)))
+    devices = Devices(None, runs)
+    env = MjxTask.of(task, None, impl, False, self_contacts, devices.count > 1)
+    arrays = devices.copied(env.arrays(devices.share * num))
+    run = devices.compiled(_episodes, _Constant(env, network), arrays)
+    # the last run's copies are the padding
+    spread = lambda tree: devices.spread(jax.tree.map(lambda x: np.stack(devices.filled([*np.asarray(x)])), tree))
+    given = spread(Policies(policies, stats, np.broadcast_to(np.asarray(deterministic, bool), runs)))
     discounts = np.array([c.discount for c in constraints], np.float32)
     seed, index = _numbered(seeds, episodes, rounds * num)
     found = []
     for first in range(0, rounds * num, num):
         which = slice(first, first + num)
-        found.append(compiled.run(given, compiled.spread(_repeat((seed[which], index[which], discounts), runs))))
+        found.append(run(given, *spread(_repeat((seed[which], index[which], discounts), runs))))
     joined = _joined(jax.device_get(found), runs, episodes)
     if joined.overflow.any():
         log.warning(
@@ -136,40 +143,26 @@ def _joined(rounds: Sequence[Episodes], runs: int, episodes: int) -> Episodes:
     return Episodes(join("rows").astype(np.float64), join("diverged"), overflow)
 
 
-class _CompiledEpisodes:
-    """The compiled function, on however many devices there are."""
+@dataclass(frozen=True)
+class _Constant:
+    """What is constant in the compiled function."""
 
-    def __init__(self, task_name: str, network: Network, runs: int, num: int, impl: Impl | None, self_contacts: int):
-        task = envs.find(task_name)
-        assert task is not None
-        self._devices = devices = Devices(None, runs)
-        several = devices.count > 1
-        env = MjxTask(task, None, impl, stagger=False, self_contacts=self_contacts, several_devices=several)
-        arrays = devices.copied(env.arrays(devices.share * num))
-        run = lambda arrays, given, episodes: _episodes(env.using(arrays), network, given, *episodes)
-        self.run = devices.compiled(run, arrays)
+    env: MjxTask
+    network: Network
 
-    @staticmethod
-    @functools.lru_cache(maxsize=4)
-    def of(*what: Any) -> "_CompiledEpisodes":
-        """The same for the same arguments: evaluated again, nothing is compiled."""
-        return _CompiledEpisodes(*what)
-
-    def spread(self, tree: Any) -> Any:
-        """Arrays [R, ...] on the devices, padded with copies of the last run."""
-        last = lambda x: np.minimum(np.arange(self._devices.slots), len(x) - 1)
-        return self._devices.spread(jax.tree.map(lambda x: np.asarray(x)[last(x)], tree))
+    def using(self, arrays: Any) -> "_Constant":
+        return dataclasses.replace(self, env=self.env.using(arrays))
 
 
 def _episodes(
-    env: MjxTask,
-    network: Network,
+    constant: _Constant,
     given: Policies,
     seed: UInt32[Array, "R E 2"],
     index: Int[Array, "R E"],
     discounts: Float[Array, "R m"],
 ) -> Episodes:
     """The first episode of every simulation; a simulation goes on after it, but is not counted."""
+    env, network = constant.env, constant.network
     runs, num = index.shape
     grouped = lambda x: x.reshape(runs, num, *x.shape[1:])
     keys = jax.vmap(jax.vmap(lambda words, i: jax.random.fold_in(jax.random.wrap_key_data(words), i)))(seed, index)

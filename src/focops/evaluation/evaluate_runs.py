@@ -1,5 +1,6 @@
 """Evaluating runs: `evaluate` for one, `evaluate_all` for many."""
 
+import dataclasses
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,16 +11,17 @@ import numpy as np
 
 from focops import confidence as bounds
 from focops import envs
-from focops.config import Backend, TrainConfig, require_mjx
+from focops.config import Backend, TrainConfig, require_mjx, where_environments_run
 from focops.core.networks import Network
 from focops.core.spec import Constraint
+from focops.envs.names import Given, is_instance
 from focops.errors import UsageError
 from focops.evaluation import host
 from focops.evaluation.judge import Evaluation, estimate, judge
 from focops.evaluation.protocol import Protocol
 from focops.runs.directory import RunDirectory, runs_in
 from focops.runs.policy_file import Policy, load
-from focops.training.host import configure_jax
+from focops.training.host import configure_jax, make_envs
 
 log = logging.getLogger(__name__)
 
@@ -41,15 +43,21 @@ def evaluate(
     confidence: float = 0.95,
     threads: int = 1,
     network: Network | None = None,
+    env: Any = None,
+    cost: Any = None,
     backend: Backend = "cpu",
+    env_workers: int | None = None,
+    env_python: Path | str | None = None,
 ) -> Evaluation:
     """Evaluate a run's policy on `episodes` episodes, shared out evenly among `seeds`. Nothing of the run is changed.
 
     focops.evaluate("cheetah", episodes=100, seeds=range(10)) is the paper's generalisation protocol. `network` is
-    needed only if the run used one of your own.
+    needed only if the run used one of your own, `env` and `cost` only if no name finds them; `env_workers` and
+    `env_python` only where Gymnasium environments are to run elsewhere than in training.
     """
     protocol = Protocol(episodes, tuple(map(int, seeds)), deterministic, confidence)
-    return _evaluate([run], protocol, backend, threads, network)[0]
+    elsewhere = where_environments_run(env_workers, env_python)
+    return _evaluate([run], protocol, backend, threads, network, Given(env, cost), elsewhere)[0]
 
 
 def evaluate_all(
@@ -61,7 +69,11 @@ def evaluate_all(
     confidence: float = 0.95,
     threads: int = 1,
     network: Network | None = None,
+    env: Any = None,
+    cost: Any = None,
     backend: Backend = "cpu",
+    env_workers: int | None = None,
+    env_python: Path | str | None = None,
 ) -> list[Evaluation]:
     """Evaluate many runs, each as `evaluate` does: those of a grid, or of several paths (of runs or grids).
 
@@ -71,15 +83,24 @@ def evaluate_all(
     protocol = Protocol(episodes, tuple(map(int, seeds)), deterministic, confidence)
     paths = [runs] if isinstance(runs, Path | str) else list(runs)
     found = {run.resolve(): run for path in paths for run in runs_in(path)}  # each once, also if named twice
-    return _evaluate(list(found.values()), protocol, backend, threads, network)
+    elsewhere = where_environments_run(env_workers, env_python)
+    return _evaluate(list(found.values()), protocol, backend, threads, network, Given(env, cost), elsewhere)
 
 
 def _evaluate(
-    paths: Sequence[Path | str], protocol: Protocol, backend: Backend, threads: int, network: Network | None
+    paths: Sequence[Path | str],
+    protocol: Protocol,
+    backend: Backend,
+    threads: int,
+    network: Network | None,
+    given: Given,
+    elsewhere: dict[str, Any],
 ) -> list[Evaluation]:
     protocol.check()
     configure_jax()
-    runs = _trained(paths, network)
+    runs = [
+        run._replace(config=dataclasses.replace(run.config, **elsewhere)) for run in _trained(paths, network, given)
+    ]
     if backend == "cpu":
         return [on_host(run, [protocol], threads)[0] for run in runs]
     for run in runs:
@@ -89,7 +110,7 @@ def _evaluate(
     return [result for (result,) in on_device(runs, [protocol])]
 
 
-def _trained(paths: Sequence[Path | str], network: Network | None) -> list[Trained]:
+def _trained(paths: Sequence[Path | str], network: Network | None, given: Given) -> list[Trained]:
     """The runs' configs and policies; every run must have one."""
     if not paths:
         raise UsageError("no run is given; give the directory of a run or of a grid, or several")
@@ -101,7 +122,7 @@ def _trained(paths: Sequence[Path | str], network: Network | None) -> list[Train
             f"{len(early)} of {len(paths)} run(s) have no policy yet ({named});"
             " it is written with the first checkpoint: let training go on (`focops resume`), or name only the others"
         )
-    configs = [directory.config_with(network) for directory in directories]
+    configs = [directory.config_with(network, given) for directory in directories]
     return [Trained(path, config, load(path, network)) for path, config in zip(paths, configs, strict=True)]
 
 
@@ -114,13 +135,11 @@ def on_host(
     """An evaluation by each protocol, all of as many episodes; `before_step` is that of `host.run_episodes`."""
     config, first = run.config, protocols[0]
     each = first.episodes // len(first.seeds)
-    at_once = host.AT_ONCE if envs.find(config.task) else config.num_envs
-    env = envs.make(
-        config.task, min(each, at_once), limits=config.cost_limit, discounts=config.cost_discount,
-        threads=threads, stagger=False, timeout=config.env_timeout,
-    )  # fmt: skip
+    at_once = host.AT_ONCE if envs.find(config.task) else 1 if is_instance(config.given.env) else config.num_envs
+    env = make_envs(config, min(each, at_once), threads)
     found = []
     try:
+        run.policy.require_fit(env.spec)
         for protocol in protocols:
             acting = protocol.deterministic
             ran = [host.run_episodes(run.policy, env, seed, each, acting, before_step) for seed in protocol.seeds]

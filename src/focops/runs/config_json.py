@@ -14,10 +14,11 @@ import numpy as np
 from focops.algorithms import ALGORITHMS
 from focops.config import TrainConfig
 from focops.core.fields import field_types
+from focops.envs.names import GIVEN_NOTHING, Given, named
 from focops.errors import UsageError
 
 FORMAT = 1
-_OUTSIDE = {"format", "versions", "changes", "run_id"}
+_OUTSIDE = {"format", "versions", "changes", "run_id", "given"}
 _FIRST = (
     "algo", "algorithm", "task", "preset", "steps", "seed", "cost_limit", "cost_discount", "num_envs", "batch_size",
     "fresh_episodes", "threads", "checkpoint_every", "out",
@@ -25,16 +26,21 @@ _FIRST = (
 """What config.json has had from the first version on."""
 _REMOVED = {"algo.cost_fade": 0.0, "algo.nu_anneal": 0.0, "algo.early_stop": True}
 """Fields that only older versions had, and the value at which they had no effect."""
+_GIVEN = {"env": ("task", "an environment"), "cost": ("cost", "a cost function")}
+"""What may have been given in Python: the argument, the field with its name, and what it is called."""
 _NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 
 def config_to_json(config: TrainConfig) -> dict[str, Any]:
-    """The whole config, the algorithm's under `algo`; infinities as strings."""
-    return {"format": FORMAT} | _encode(config)
+    """The whole config, the algorithm's under `algo`; infinities as strings. `given` lists what it cannot hold."""
+    encoded = {"format": FORMAT} | _encode(config)
+    given = [name for name, thing in encoded.pop("given").items() if thing is not None]
+    return encoded | ({"given": given} if given else {})
 
 
-def config_from_json(data: dict[str, Any], network: Any = None) -> TrainConfig:
-    """The config that `config_to_json` wrote, with the network that it could not write; UsageError for all else.
+def config_from_json(data: dict[str, Any], network: Any = None, given: Given = GIVEN_NOTHING) -> TrainConfig:
+    """The config that `config_to_json` wrote, with the network and what else it could not write; UsageError for all
+    else.
 
     What did not exist yet when it was written has its published value, the default: that is how the run was trained.
     """
@@ -58,7 +64,28 @@ def config_from_json(data: dict[str, Any], network: Any = None) -> TrainConfig:
         raise UsageError(f"config.json lacks {', '.join(missing)}, which every version of focops writes; mend it")
     built = _decode_fields(ALGORITHMS[algorithm].Config, algo | {"network": None}, "algo.", newer)
     built = dataclasses.replace(built, network=network)
-    return _decode_fields(TrainConfig, fields | {"algo": built}, "", newer)
+    config = _decode_fields(TrainConfig, fields | {"algo": built}, "", newer)
+    return dataclasses.replace(config, given=_given_again(data, given))
+
+
+def _given_again(data: dict[str, Any], given: Given) -> Given:
+    """What the run needs of `given`: that which its file cannot hold."""
+    needed = data.get("given", [])
+    if not isinstance(needed, list) or not set(needed) <= _GIVEN.keys():
+        raise UsageError(f"config.json: given is {needed!r}; it must be a list of {', '.join(_GIVEN)}; mend it")
+    for argument, (field, called) in _GIVEN.items():
+        own, thing = data.get(field), getattr(given, argument)
+        if argument in needed and thing is None:
+            raise UsageError(
+                f"config.json: the run used {called} given in Python, {own}, which no name finds again; give it again,"
+                f" itself or as module:Name: focops.resume(path, {argument}=…) or focops.evaluate(path, {argument}=…)"
+            )
+        if argument not in needed and thing is not None and named(thing)[0] != own:
+            raise UsageError(
+                f"{argument} is {named(thing)[0]}, but the run was trained with {own}, which is found by its name;"
+                f" leave {argument} out, or train a new run"
+            )
+    return Given(**{argument: getattr(given, argument) if argument in needed else None for argument in _GIVEN})
 
 
 def _newer_version(data: dict[str, Any]) -> str:
@@ -76,12 +103,16 @@ def _newer_version(data: dict[str, Any]) -> str:
 
 
 def _encode(value: Any) -> Any:
+    if isinstance(value, Given):
+        return value._asdict()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
         network = {"network": repr(fields["network"])} if fields.get("network") is not None else {}
         return {name: _encode(item) for name, item in (fields | network).items()}
     if isinstance(value, Path):
         return str(value)
+    if isinstance(value, dict):
+        return {key: _encode(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_encode(item) for item in value]
     if isinstance(value, np.generic):
@@ -123,6 +154,8 @@ def _decode(hint: Any, value: Any, name: str) -> Any:
             with contextlib.suppress(UsageError):
                 return _decode(kind, value, name)
         return _decode(kinds[-1], value, name)
+    if origin is dict and isinstance(value, dict):
+        return {key: _decode(args[1], item, f"{name}.{key}") for key, item in value.items()}
     if origin is Literal and value in args:
         return value
     if origin is tuple and isinstance(value, list):

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from focops.config import TrainConfig
+from focops.envs.names import GIVEN_NOTHING, Given
 from focops.errors import RunError, UsageError
 from focops.runs.config_json import config_from_json, config_to_json
-from focops.runs.files import make_own_folder, refuse_link, write_json
+from focops.runs.files import make_own_folder, refuse_link, resume_command, write_json
 from focops.runs.identity import Identity, run_id
 from focops.runs.lock import Lock
 from focops.runs.paths import default_path
@@ -104,7 +105,7 @@ class RunDirectory:
             holds_run = self._holds_run
             existing = next(path for path in (self.path, *self.path.absolute().parents) if path.exists())
         if holds_run:
-            raise UsageError(f"{self.path} holds a run; `focops resume {self.path}` goes on with it, or {_ELSEWHERE}")
+            raise UsageError(f"{self.path} holds a run; `{resume_command(self.path)}` goes on with it, or {_ELSEWHERE}")
         if not existing.is_dir():
             raise UsageError(f"cannot make a run's directory {self.path}: {existing} is a file; {_ELSEWHERE}")
         if not os.access(existing, os.W_OK | os.X_OK):
@@ -113,11 +114,11 @@ class RunDirectory:
     @property
     def config(self) -> TrainConfig:
         """The run's config as it was trained, with `out` set to its present directory."""
-        return self.config_with(None)
+        return self.config_with()
 
-    def config_with(self, network: Any) -> TrainConfig:
-        """The config of a run that used a network given in Python, which a file cannot hold."""
-        return dataclasses.replace(config_from_json(self._read(self.config_file), network), out=self.path)
+    def config_with(self, network: Any = None, given: Given = GIVEN_NOTHING) -> TrainConfig:
+        """The config of a run that used a network or an environment given in Python, which a file cannot hold."""
+        return dataclasses.replace(config_from_json(self._read(self.config_file), network, given), out=self.path)
 
     def write_config(
         self, config: TrainConfig, versions: dict[str, str] | None = None, changes: list[dict[str, Any]] | None = None
@@ -125,7 +126,7 @@ class RunDirectory:
         """Write config.json with the versions of all packages that affect a run's numbers, the run's id (both as they
         were at the start), and the changes since."""
         if versions is None:
-            versions = self.versions if self.config_file.exists() else current_versions()
+            versions = self.versions if self.config_file.exists() else current_versions(config.env_python)
         own_id = self.identity.get("run_id") if self.config_file.exists() else run_id(config)
         extra = {"versions": versions} | ({"changes": changes} if changes else {})
         extra |= {"run_id": own_id} if own_id is not None else {}
@@ -134,7 +135,7 @@ class RunDirectory:
 
     def record_change(self, config: TrainConfig, iteration: int) -> None:
         """Make `config` the run's from `iteration` on, and record what it changes."""
-        old = _flat(config_to_json(self.config_with(config.algo.network)))
+        old = _flat(config_to_json(self.config_with(config.algo.network, config.given)))
         new = _flat(config_to_json(config))
         changed = {name: {"from": old[name], "to": new[name]} for name in new if old[name] != new[name]}
         if changed:
@@ -162,9 +163,11 @@ class RunDirectory:
             raise UsageError(f"{self.config_file}: versions is {versions!r}; it must be an object; mend it")
         return versions
 
-    def changed_versions(self) -> list[str]:
-        """What has changed since the run began ("jax 0.10.1 is now 0.10.2"): its numbers may then differ slightly."""
-        return changed_versions(self.versions)
+    def changed_versions(self, env_python: Path | None = None) -> list[str]:
+        """What has changed since the run began ("jax 0.10.1 is now 0.10.2"): its numbers may then differ slightly.
+        `env_python` is the environments' interpreter, if it is not the one that the run has had."""
+        had = self._read(self.config_file).get("env_python")
+        return changed_versions(self.versions, env_python or (Path(had) if isinstance(had, str) else None))
 
     def write_summary(self, summary: dict[str, Any]) -> None:
         with _explained(self.summary_file, "write", _MEND):

@@ -5,6 +5,7 @@ import errno
 import json
 import math
 import os
+import shlex
 import stat
 import sys
 from collections.abc import Callable, Iterator
@@ -89,6 +90,11 @@ def held_in_place(folder: Path) -> Iterator[Callable[[], None]]:
         yield require_in_place
     finally:
         os.close(descriptor)
+
+
+def resume_command(run: Path | str) -> str:
+    """What to type into a shell to go on with a run or a grid."""
+    return f"focops resume {shlex.quote(str(run))}"
 
 
 def write_json(path: Path, value: Any) -> None:

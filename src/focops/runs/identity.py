@@ -10,13 +10,18 @@ from focops.runs.config_json import config_to_json
 Identity = dict[str, Any]
 """`run_id`, `task`, `algorithm` and `seed`; files written before there was an id lack some of them."""
 
-_NOT_DECISIVE = {"out", "threads", "checkpoint_every", "env_timeout", "final_episodes", "init_from"}
+_NOT_DECISIVE = {"out", "threads", "checkpoint_every", "env_timeout", "env_workers", "env_python"}
+_NOT_DECISIVE |= {"final_episodes", "init_from", "given"}
 """Fields of the config that do not affect a run's numbers, or that have several spellings."""
+
+_LATER = [("cost", None)]
+"""Fields of later versions, with the value at which a run is as before: its id is then the same, too."""
 
 
 def run_id(config: TrainConfig) -> str:
     """A hash of a run's config at its start. A run that is started twice has the same id, and the same files."""
     fields = {name: value for name, value in config_to_json(config).items() if name not in _NOT_DECISIVE}
+    fields = {name: value for name, value in fields.items() if (name, value) not in _LATER}
     fields["algo"] = {name: value for name, value in fields["algo"].items() if name != "network"}
     return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()[:16]
 

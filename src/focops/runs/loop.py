@@ -31,6 +31,11 @@ class Trainer(Protocol):
         ...
 
     @property
+    def note(self) -> str:
+        """What to tell before the first iteration, or ""."""
+        ...
+
+    @property
     def iteration(self) -> int:
         """Iterations reported."""
         ...
@@ -72,6 +77,9 @@ class Loop:
         recorders = self.recorders
         if display:
             display.start([each.config for each in recorders], recorders[0].spec)
+            show = getattr(display, "note", None)  # not every display has it
+            if show is not None and self.trainer.note:
+                show(self.trainer.note)
         try:
             with before_giving_up(self._give_up):
                 states = self._train(display, should_stop)

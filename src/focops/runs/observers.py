@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from focops.errors import RunError, UsageError
-from focops.runs.files import jsonable
+from focops.runs.files import jsonable, resume_command
 from focops.runs.sinks import ALWAYS, OpenSink, Record, Sink, name_of
 
 Callback = Callable[[Record], bool | None]
@@ -37,7 +37,7 @@ class Observers:
                     raise
                 raise RunError(
                     f"the sink {name_of(open_sink)} could not be opened: {_said(error)}. Mend it and call"
-                    f" focops.resume({str(directory)!r}, sinks=[…]), or go on without it: focops resume {directory}"
+                    f" focops.resume({str(directory)!r}, sinks=[…]), or go on without it: {resume_command(directory)}"
                 ) from error
 
     def write(self, record: Record) -> None:

@@ -19,7 +19,7 @@ from focops.display.summary import ACTING, VERDICTS, costs_found, verdict
 from focops.errors import UsageError
 from focops.runs import checkpoint
 from focops.runs.directory import RunDirectory
-from focops.runs.files import make_own_folder, write_atomically
+from focops.runs.files import make_own_folder, resume_command, write_atomically
 from focops.runs.identity import Identity, difference
 from focops.training import finite
 
@@ -79,6 +79,16 @@ class Policy:
         """Actions as training gives them to the environment: not clipped."""
         return np.asarray(self._act(key, obs, deterministic))
 
+    def require_fit(self, spec: Spec) -> None:
+        """Refuse an environment of other observations or actions than the policy's."""
+        for name in ("obs_size", "action_size", "discrete"):
+            found, own = getattr(spec, name), self.description[name]
+            if found != own:
+                raise UsageError(
+                    f"the environment's {name} is {found}; this policy is of {self.description['task']}, where it is"
+                    f" {own}: give the environment that it was trained in"
+                )
+
     def _warn_of_the_mean_action(self) -> None:
         said = mean_action_outside(self.evaluation)
         if said:
@@ -97,7 +107,7 @@ class Policy:
 def mean_action_outside(evaluation: dict[str, Any] | None) -> str:
     """What an evaluation says of a mean action that it did not find within its limits; "" if it did, or has none. Also
     where every episode cost the same and that is within: no number of such episodes would give a verdict."""
-    if evaluation is None or verdict(evaluation["mean_action"]) == "satisfied":
+    if evaluation is None or verdict(evaluation["mean_action"]) in ("satisfied", ""):
         return ""
     sampled, mean = evaluation["sampled"], evaluation["mean_action"]
     identical = all(low == high for low, high in mean["discounted_cost_interval"].values())
@@ -105,7 +115,7 @@ def mean_action_outside(evaluation: dict[str, Any] | None) -> str:
         return ""
     return (
         f"the mean action of this policy was not found within its limits in {mean['episodes']} episodes after training:"
-        f" {costs_found(mean)} (sampled actions: {costs_found(sampled)})"
+        f" {', '.join(costs_found(mean))} (sampled actions: {', '.join(costs_found(sampled))})"
     )
 
 
@@ -184,7 +194,7 @@ def _require_own(directory: RunDirectory, file: Path, found: Any) -> None:
         other = difference(found, directory.identity)
         if other:
             raise UsageError(
-                f"{file} is of another run ({other}); `focops resume {directory.path}` writes the policy of its own"
+                f"{file} is of another run ({other}); `{resume_command(directory.path)}` writes the policy of its own"
                 f" newest checkpoint again, and focops.load({str(file)!r}) loads this one by itself"
             )
 
@@ -224,7 +234,6 @@ def _evaluated(meta: Any, file: Path) -> dict[str, Any] | None:
         judged = part.get("verdict") if isinstance(part, dict) else None
         return (
             isinstance(judged, dict)
-            and len(judged) > 0
             and all(isinstance(each, str) and each in VERDICTS for each in judged.values())
             and all(numbers(part.get(name), judged.keys()) for name in ("discounted_cost", "cost_limit"))
             and isinstance(part.get("discounted_cost_interval"), dict)

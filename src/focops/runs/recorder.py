@@ -17,10 +17,11 @@ from focops.errors import RunError, UsageError
 from focops.runs import checkpoint
 from focops.runs.config_json import config_to_json
 from focops.runs.directory import PENDING, RunDirectory
-from focops.runs.files import write_atomically
+from focops.runs.files import resume_command, write_atomically
+from focops.runs.hints import hints
 from focops.runs.observers import Observers
 from focops.runs.policy_file import Policy, evaluation_of, load, save_policy
-from focops.runs.sinks import read_last
+from focops.runs.sinks import read_all, read_last
 from focops.training import episodes
 from focops.training.state import Failure, Record, RunState, to_arrays
 
@@ -107,7 +108,7 @@ class Recorder:
         knob = "policy-rate" if hasattr(config.algo, "policy_rate") else "value-rate"
         self.error = RunError(
             f"{error}. Iteration {int(state.iteration) + 1} was given up; {evidence}. The state of iteration"
-            f" {self.saved or 0} is kept; go on from it with:  focops resume {path}  (and with a smaller step, if the"
+            f" {self.saved or 0} is kept; go on from it with:  {resume_command(path)}  (and with a smaller step, if the"
             f" learner failed: --algo.{knob} 1e-4)"
         )
         self.error.__cause__ = error
@@ -126,7 +127,7 @@ class Recorder:
         explained = RunError(
             f"{error}. The run stopped at iteration {int(state.iteration)}, with a checkpoint of iteration"
             f" {self.saved or 0}. Mend that and give it to focops.resume({str(path)!r}) again, or go on without it: "
-            f" focops resume {path}"
+            f" {resume_command(path)}"
         )
         explained.__cause__ = error.__cause__
         return explained
@@ -155,7 +156,11 @@ class Recorder:
         """Write the summary, with what was found of the policy, or why nothing was."""
         found = self.evaluation
         judged = {"satisfied": True, "violated": False}.get(verdict(found["sampled"])) if found else None
-        told = {"satisfied": judged, "policy": found, "not_evaluated": None if found else why_not}
+        records = read_all(self.directory.metrics_file)
+        told: dict[str, Any] = {"hints": hints(self.config, self.spec, records, found)}
+        last = records[-1] if records else {}
+        told["cost_aim"] = {c.name: last.get(f"cost_aim/{c.name}") for c in self.spec.constraints}
+        told |= {"satisfied": judged, "policy": found, "not_evaluated": None if found else why_not}
         result = result | told | {"evaluation_s": self.evaluation_s}
         self.directory.write_summary(result)
         return Run(self.directory.path, result)
@@ -177,7 +182,7 @@ def summary(config: TrainConfig, spec: Spec, state: RunState, wall_s: float) -> 
     constraints, samples = spec.constraints, int(state.iteration) * config.batch_size
     m = len(constraints)
     discounted = None if means is None else means[2 : 2 + m]
-    within = None if discounted is None else bool(np.all(discounted <= [c.limit for c in constraints]))
+    within = None if discounted is None or m == 0 else bool(np.all(discounted <= [c.limit for c in constraints]))
     return {
         "task": config.task,
         "algo": config.algorithm,
@@ -190,6 +195,7 @@ def summary(config: TrainConfig, spec: Spec, state: RunState, wall_s: float) -> 
         "discounted_cost_mean": _by_name(constraints, discounted),
         "undiscounted_cost_mean": _by_name(constraints, None if means is None else means[2 + m :]),
         "cost_limit": {c.name: c.limit for c in constraints},
+        "margin": config.margin,
         "cost_discount": {c.name: c.discount for c in constraints},
         "training_within_limits": within,
         "steps_per_second": samples / wall_s,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from focops.errors import RunError, UsageError
-from focops.runs.files import open_own, write_atomically
+from focops.runs.files import open_own, resume_command, write_atomically
 
 _METRICS = "metrics.jsonl"
 _FLUSH_SECONDS = 10
@@ -197,6 +197,15 @@ def read_last(path: Path) -> Record | None:
         return None
 
 
+def read_all(path: Path) -> list[Record]:
+    """The records of a metrics.jsonl; none where there is no file."""
+    try:
+        lines = path.read_bytes().splitlines()
+    except FileNotFoundError:
+        return []
+    return [record for record in map(_record, lines) if record is not None]
+
+
 def _record(line: bytes) -> Record | None:
     """A line of metrics.jsonl as a record; None if it is something else."""
     try:
@@ -213,5 +222,6 @@ def _explained(path: Path, action: Any) -> Any:
         return action()
     except OSError as error:
         raise RunError(
-            f"could not write {path}: {error.strerror or error}. Mend that, then `focops resume {path.parent}` goes on"
+            f"could not write {path}: {error.strerror or error}. Mend that, then go on with: "
+            f" {resume_command(path.parent)}"
         ) from error

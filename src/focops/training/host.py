@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from focops import envs
-from focops.algorithms import ALGORITHMS
+from focops.algorithms import ALGORITHMS, is_constrained
 from focops.config import TrainConfig, validate
 from focops.core.base import network
 from focops.core.spec import Spec
@@ -32,6 +32,15 @@ def configure_jax() -> None:
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
 
+def make_envs(config: TrainConfig, num_envs: int, threads: int = 1, stagger: bool = False) -> VectorEnv:
+    """Environments of a run's task, with its constraints."""
+    return envs.make(
+        config.task, num_envs, limits=config.cost_limit, discounts=config.cost_discount, cost=config.cost,
+        needs_cost=is_constrained(config.algorithm), threads=threads, stagger=stagger, timeout=config.env_timeout,
+        given=config.given, workers=config.env_workers, python=config.env_python,
+    )  # fmt: skip
+
+
 class Trainer:
     """A run in memory. All that determines its next iteration is in `state`; on RunError that is still the state of the
     last successful iteration."""
@@ -39,11 +48,8 @@ class Trainer:
     def __init__(self, config: TrainConfig, env: VectorEnv | None = None):
         validate(config)
         configure_jax()
-        self.env = env or envs.make(
-            config.task, config.num_envs, limits=config.cost_limit, discounts=config.cost_discount,
-            threads=config.threads or os.cpu_count() or 1, stagger=not config.fresh_episodes,
-            timeout=config.env_timeout,
-        )  # fmt: skip
+        threads = config.threads or os.cpu_count() or 1
+        self.env = env or make_envs(config, config.num_envs, threads, stagger=not config.fresh_episodes)
         self.spec = self.env.spec
         self.config = config
         self.algo_config = iteration.of_run(config, self.spec.constraints)
@@ -59,6 +65,10 @@ class Trainer:
     @property
     def specs(self) -> Sequence[Spec]:
         return (self.spec,)
+
+    @property
+    def note(self) -> str:
+        return getattr(self.env, "note", "")
 
     @property
     def iteration(self) -> int:

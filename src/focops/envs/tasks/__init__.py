@@ -10,6 +10,7 @@ from focops.envs.tasks.families import ANY, CIRCLE, SPEED, Family
 from focops.envs.tasks.robots import SELF_CONTACTS, Physics, Robot
 from focops.envs.tasks.speed_limit import SPEED_TASKS
 from focops.envs.tasks.task import Outcome, Task
+from focops.envs.tasks.velocity import VELOCITY_TASKS
 from focops.errors import UsageError
 
 
@@ -19,7 +20,7 @@ def _check(name: str, task: object) -> None:
 
 
 TASKS: Registry[Task] = Registry(
-    "task", "focops.tasks", _check, {task.name: task for task in (*SPEED_TASKS, *CIRCLE_TASKS)}
+    "task", "focops.tasks", _check, {task.name: task for task in (*SPEED_TASKS, *CIRCLE_TASKS, *VELOCITY_TASKS)}
 )
 
 

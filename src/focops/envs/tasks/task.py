@@ -43,7 +43,7 @@ def stay(xp: Namespace, qpos: Array, u: Array) -> Array:
     return qpos
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # equal only to itself: functions cannot be compared
 class Task:
     """A constrained task. Functions take leading axes `...` and `xp` = numpy or jax.numpy."""
 

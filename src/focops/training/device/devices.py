@@ -1,5 +1,6 @@
 """Which device holds which runs: each has an equal share, and runs the same program."""
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -43,16 +44,25 @@ class Devices:
         """Arrays that every device has a copy of."""
         return jax.device_put(tree, NamedSharding(self._mesh, PartitionSpec()))
 
-    def compiled(self, function: Callable[..., Any], shared: Any, out: Any = RUNS, donate: bool = False) -> Any:
-        """`function(shared, first, *rest)` as a jitted function of (first, *rest). Runs are the first axis of their
-        arrays; `out` says which axis they are in the result. With `donate` the buffers of `first` are reused."""
+    def compiled(
+        self, function: Callable[..., Any], constant: Any, arrays: Any, out: Any = RUNS, donate: bool = False
+    ) -> Any:
+        """`function(constant.using(arrays), first, *rest)` as a jitted function of (first, *rest), with `arrays` as an
+        argument instead of as constants. Runs are the first axis of the others; `out` says which axis they are in the
+        result. With `donate` the buffers of `first` are reused."""
+        jitted = _jitted(function, constant, self._mesh, out, donate)
+        return lambda first, *rest: jitted(arrays, first, rest)
 
-        def program(shared: Any, first: Any, rest: Any) -> Any:
-            return function(shared, first, *rest)
 
-        if self.count > 1:
-            where = (PartitionSpec(), RUNS, RUNS)
-            program = jax.shard_map(program, mesh=self._mesh, in_specs=where, out_specs=out, check_vma=False)
-        options = CUDA_OPTIONS if self._mesh.devices.flat[0].platform == "gpu" else {}
-        jitted = jax.jit(program, donate_argnums=(1,) if donate else (), compiler_options=options)
-        return lambda first, *rest: jitted(shared, first, rest)
+@functools.lru_cache(maxsize=16)
+def _jitted(function: Callable[..., Any], constant: Any, mesh: Mesh, out: Any, donate: bool) -> Any:
+    """The same for the same arguments: what JAX has compiled of it serves the next trainer or evaluation as well."""
+
+    def program(arrays: Any, first: Any, rest: Any) -> Any:
+        return function(constant.using(arrays), first, *rest)
+
+    if mesh.size > 1:
+        where = (PartitionSpec(), RUNS, RUNS)
+        program = jax.shard_map(program, mesh=mesh, in_specs=where, out_specs=out, check_vma=False)
+    options = CUDA_OPTIONS if mesh.devices.flat[0].platform == "gpu" else {}
+    return jax.jit(program, donate_argnums=(1,) if donate else (), compiler_options=options)

@@ -47,7 +47,7 @@ class DeviceTrainer:
         constraints = [envs.constraints(task, c.cost_limit, c.cost_discount) for c in configs]
         self._devices = Devices(devices, len(configs))
         staggered, several = not first.fresh_episodes, self._devices.count > 1
-        env = MjxTask(task, constraints[0], impl, staggered, first.self_contacts, several)
+        env = MjxTask.of(task, constraints[0], impl, staggered, first.self_contacts, several)
         self.configs = list(configs)
         self.specs = [dataclasses.replace(env.spec, constraints=each) for each in constraints]
         algos = [iteration.of_run(c, each) for c, each in zip(configs, constraints, strict=True)]
@@ -75,6 +75,10 @@ class DeviceTrainer:
         self._states: list[RunState] | None = None
         """What `states` has copied to the host."""
         self._failures: list[Failure | None] = [None] * len(configs)
+
+    @property
+    def note(self) -> str:
+        return ""
 
     @property
     def runs(self) -> Runs:
@@ -170,9 +174,8 @@ class DeviceTrainer:
         return tuple(iterated)
 
     def _compiled(self, method: Callable[..., Any], out: Any = RUNS, donate: bool = False) -> Any:
-        """Jit a method of `VectorizedIteration`, with the task's arrays as an argument instead of as constants."""
-        function = lambda arrays, *own: method(self._vectorized.using(arrays), *own)
-        return self._devices.compiled(function, self._arrays, out, donate)
+        """Jit a method of `VectorizedIteration`."""
+        return self._devices.compiled(method, self._vectorized, self._arrays, out, donate)
 
     def _spread(self, trees: Sequence[Any]) -> Any:
         """One pytree per run, stacked to arrays [R, ...] on the devices."""

@@ -1,0 +1,100 @@
+"""Safety-Gymnasium 1.0: three tasks, FOCOPS and PPO with a Lagrangian multiplier, 2M samples, two seeds, evaluated.
+
+    scripts/safety-gymnasium DIR
+    python benchmarks/safety_gymnasium.py DIR          # trains what is missing under runs/safety_gymnasium
+    python benchmarks/safety_gymnasium.py --table      # results/safety_gymnasium.md from what is stored
+
+One run at a time, its environments in as many workers as there are cores. If it is killed, the same command resumes it.
+The summaries are stored in results/safety_gymnasium/.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+TASKS = ("SafetyPointGoal1", "SafetyPointCircle1", "SafetyCarGoal1")
+ALGORITHMS, SEEDS = ("focops", "ppo_lagrangian"), (0, 1)
+SETTING = ("--cost-limit", "25", "--cost-discount", "1")
+RUNS, RESULTS = Path("runs/safety_gymnasium"), Path("results/safety_gymnasium")
+
+
+def train(name: str, task: str, algorithm: str, seed: int, python: Path, steps: str) -> None:
+    """Train or resume one run, and store its summary."""
+    saved, out = RESULTS / f"{name}.json", RUNS / name
+    if saved.exists():
+        return
+    words = ["train", f"safety_gymnasium:{task}-v0", "--algo", algorithm, "--seed", str(seed), "--steps", steps]
+    words += [*SETTING, "--out", str(out)]
+    if (out / "config.json").exists():
+        words = ["resume", str(out)]
+    command = [sys.executable, "-m", "focops.cli", *words, "--env-python", str(python), "--quiet"]
+    subprocess.run(command, check=True)
+    summary = json.loads((out / "summary.json").read_text())
+    if summary["finished"] and summary["policy"] is not None:
+        RESULTS.mkdir(parents=True, exist_ok=True)
+        versions = json.loads((out / "config.json").read_text())["versions"]
+        saved.write_text(json.dumps(summary | {"out": name, "versions": versions}, indent=2) + "\n")
+
+
+def row(found: list[dict[str, Any]]) -> str:
+    def each(of: Any, digits: int) -> str:
+        return ", ".join(f"{of(summary):.{digits}f}" for summary in found)
+
+    cells = [each(lambda s: s["return_mean"], 1), each(lambda s: s["undiscounted_cost_mean"]["cost"], 1)]
+    for acting in ("sampled", "mean_action"):
+        policies = [summary["policy"][acting] for summary in found]
+        cells.append(", ".join(f"{policy['reward']:.1f}" for policy in policies))
+        cells.append(", ".join(f"{p['undiscounted_cost']['cost']:.1f} {p['verdict']['cost']}" for p in policies))
+    return " | ".join([*cells, each(lambda s: s["wall_s"] / 3600, 1)])
+
+
+def table() -> str:
+    stored = {file.stem: json.loads(file.read_text()) for file in sorted(RESULTS.glob("*.json"))}
+    lines = [
+        "# Safety-Gymnasium 1.0",
+        "",
+        "2M samples, seeds 0 and 1, preset `fast`: `scripts/safety-gymnasium DIR`, then",
+        "`python benchmarks/safety_gymnasium.py DIR`, which runs `focops train safety_gymnasium:TASK-v0 --env-python",
+        "DIR --cost-limit 25 --cost-discount 1`. The limit is on the plain sum of an episode's costs (1000 steps; in",
+        "the Circle task 500). Training: means over the last 100 episodes. Policy: 50 fresh episodes with sampled",
+        "actions, and 50 with the mean action, with the verdict on the limit",
+        "([what it promises](../docs/dependable.md#the-verdict)).",
+        "Two seeds show what works, not which algorithm is better. The settings were not tuned on these tasks.",
+        "",
+        "| task | algorithm | training: return | cost | policy: return | cost | mean action: return | cost | hours |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for task in TASKS:
+        for algorithm in ALGORITHMS:
+            found = [stored[name] for seed in SEEDS if (name := f"{task}-{algorithm}-{seed}") in stored]
+            if found:
+                lines.append(f"| {task} | `{algorithm}` | {row(found)} |")
+    for versions in [summary["versions"] for summary in stored.values()][:1]:
+        there = ", ".join(f"{name.removeprefix('env_')} {v}" for name, v in versions.items() if name.startswith("env_"))
+        here = ", ".join(f"{name} {versions[name]}" for name in ("python", "numpy", "jax"))
+        lines += ["", f"Environments: {there}; MuJoCo 2.3.3. Learner: {here}. On {versions['machine']}."]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("python", nargs="?", type=Path, help="what scripts/safety-gymnasium made")
+    parser.add_argument("--steps", default="2M")
+    parser.add_argument("--table", action="store_true", help="only write the table")
+    options = parser.parse_args()
+    if not options.table:
+        if options.python is None:
+            parser.error("give the folder that scripts/safety-gymnasium made, or --table")
+        for seed in SEEDS:
+            for task in TASKS:
+                for algorithm in ALGORITHMS:
+                    train(f"{task}-{algorithm}-{seed}", task, algorithm, seed, options.python, options.steps)
+    Path("results/safety_gymnasium.md").write_text(table())
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

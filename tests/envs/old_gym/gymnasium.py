@@ -1,0 +1,3 @@
+"""There is no Gymnasium beside an old gym."""
+
+raise ImportError("there is none", name="gymnasium")
