@@ -25,7 +25,7 @@ def make_run(
     **settings: Any,
 ) -> Path:
     """A run that ends near `reward` and `cost`; with `done` below `iterations` it is still in progress."""
-    limits = constraints or {"speed": LIMIT}
+    limits = {"speed": LIMIT} if constraints is None else constraints
     done = iterations if done is None else done
     path.mkdir(parents=True)
     config = {
@@ -62,7 +62,7 @@ def _records(
         known = i > 2  # no episode has ended before
         over = 1 + 0.35 * np.exp(-((share - 0.25) ** 2) / 0.01) - 0.8 * np.exp(-12 * share)
         now = cost * over * (1 + wobble / 3)
-        nu = min(2.0, max(0.0, nu + 0.02 * (now - next(iter(limits.values())))))
+        nu = min(2.0, max(0.0, nu + 0.02 * (now - next(iter(limits.values()), 0.0))))
         record = {
             "iteration": i, "iterations": iterations, "samples": 2048 * i, "steps": 2048 * iterations,
             "return_mean": reward * (1 - np.exp(-6 * share)) * (1 + wobble) if known else None,

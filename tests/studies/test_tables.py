@@ -26,7 +26,7 @@ def test_a_groups_figures_are_over_its_finished_runs(tmp_path):
     rewards, costs = (np.array([run.final(name) for run in finished]) for name in ("return_mean", "cost/speed"))
     assert found.seeds == 4
     assert found.reward == statistics.mean(rewards)
-    (cost,) = found.costs
+    (cost,) = found.costs.values()
     assert cost.within.value == np.mean(costs <= LIMIT)
     assert cost.worst_violation == max(np.nanmax(run.curves["cost/speed"]) for run in finished) - LIMIT
     # the paper has 1953.4 ± 127.3 for this task
@@ -62,7 +62,15 @@ def test_every_constraint_has_its_columns_and_none_the_papers_cost(tmp_path):
     assert {"worst violation speed", "worst violation heat", "policy: cost heat"} < set(robust.columns)
     row = dict(zip(training.columns, training.rows[0], strict=True))
     assert row["cost heat"].bad  # twice the cost of the other
-    assert row["cost, the paper"].value is None  # which constraint it is of is not known
+    assert row["cost heat, the paper"].value is None  # which constraint it is of is not known
+
+
+def test_a_group_without_constraints_has_dashes_beside_one_that_has_them(tmp_path):
+    make_grid(tmp_path / "focops")
+    make_grid(tmp_path / "ppo", algorithm="ppo", constraints={})
+    training, robust, _ = tables([figures(group) for group in groups(tmp_path)])
+    assert [row[training.columns.index("limit")].text for row in training.rows] == ["20", "–"]
+    assert [row[-1].text for row in robust.rows] == ["4 of 4", "–"]
 
 
 def test_groups_are_compared_in_pairs(tmp_path):

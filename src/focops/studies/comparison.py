@@ -43,7 +43,8 @@ class Figures(NamedTuple):
     seeds: int
     reward: Estimate
     interquartile_mean: Estimate
-    costs: list[CostFigures]
+    costs: dict[str, CostFigures]
+    """By constraint."""
     published: Published | None
     reward_difference: float
     delivered: DeliveredFigures | None
@@ -72,7 +73,7 @@ def figures(group: Group) -> Figures | None:
     difference = statistics.in_standard_errors(reward, known.reward, known.reward_interval) if known else np.nan
     return Figures(
         group, len(rewards), reward, statistics.interquartile_mean(rewards),
-        [_cost(group, constraint, known) for constraint in group.constraints], known, difference, _delivered(group),
+        {c.name: _cost(group, c, known) for c in group.constraints}, known, difference, _delivered(group),
     )  # fmt: skip
 
 

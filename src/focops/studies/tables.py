@@ -3,7 +3,7 @@
 import html
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from focops.studies.comparison import CostFigures, Figures, improvement, over_tasks
@@ -28,6 +28,9 @@ class Cell(NamedTuple):
     value: float | None = None
     bad: bool = False
     """A limit is not kept."""
+
+
+_NOTHING = Cell("–")
 
 
 class Table(NamedTuple):
@@ -58,20 +61,19 @@ def _training(found: Sequence[Figures]) -> Table:
     known = next((each.published for each in found if each.published), None)
     names = _names(found)
     columns = ["", "seeds", "samples", "reward"] + ([f"reward, {known.source}", "Δ reward"] if known else [])
-    for name in names:
-        columns += [f"cost{name}", f"limit{name}"] + ([f"cost, {known.source}", "Δ cost"] if known else [])
+    for shown in names.values():
+        columns += [f"cost{shown}", f"limit{shown}"] + (
+            [f"cost{shown}, {known.source}", f"Δ cost{shown}"] if known else []
+        )
     rows = []
     for each in found:
         row = [Cell(each.group.label), _seeds(each), _count(each.group.samples)]
         row += [_mean(each.reward)] + (_published_reward(each) if known else [])
-        for cost in each.costs:
-            limit = cost.constraint.limit
-            row += [_mean(cost.mean, cost.mean.value > limit), Cell(f"{limit:g}", limit)]
-            row += _published_cost(each, cost) if known else []
+        for name in names:
+            cells = _cost(each, name)
+            row += cells if known else cells[:2]
         rows.append(row)
-    note = (
-        "Mean over seeds of the last 100 training episodes, ± half of the normal 95% interval (1000 bootstrap samples)."
-    )
+    note = "Mean over seeds of the last 100 training episodes, ± half of the normal 95% interval (bootstrap)."
     if known:
         trained = f", {known.seeds} seeds, {known.samples} samples" if known.seeds else ", without intervals"
         note += f" Δ is ours minus theirs, in standard errors. Theirs: {known.title}{trained}."
@@ -81,21 +83,15 @@ def _training(found: Sequence[Figures]) -> Table:
 def _robust(found: Sequence[Figures]) -> Table:
     names = _names(found)
     columns = ["", "reward, IQM"]
-    columns += [f"{heading}{name}" for name in names for heading in ("seeds within", "worst violation")]
-    columns += ["policy: reward", *[f"policy: cost{name}" for name in names], "policy: satisfied"]
+    columns += [f"{heading}{shown}" for shown in names.values() for heading in ("seeds within", "worst violation")]
+    columns += ["policy: reward", *[f"policy: cost{shown}" for shown in names.values()], "policy: satisfied"]
     rows = []
     for each in found:
         row = [Cell(each.group.label), _interval(each.interquartile_mean)]
-        for cost in each.costs:
-            row += [_share(cost.within, each.seeds), _violation(cost)]
-        if each.delivered is None:
-            row += [Cell("–")] * (2 + len(names))
-        else:
-            limits = {cost.constraint.name: cost.constraint.limit for cost in each.costs}
-            row += [_mean(each.delivered.reward)]
-            row += [_mean(cost, cost.value > limits[name]) for name, cost in each.delivered.costs.items()]
-            row += [_share(each.delivered.satisfied, each.delivered.policies)]
-        rows.append(row)
+        for name in names:
+            cost = each.costs.get(name)
+            row += [_share(cost.within, each.seeds), _violation(cost)] if cost else [_NOTHING] * 2
+        rows.append(row + _policy(each, names))
     note = (
         "IQM: interquartile mean with its 95% bootstrap interval. Seeds within: whose last 100 training episodes keep"
         " the limit. Worst violation: of any seed, at any time in training. Policy: the delivered policies on unseen"
@@ -104,17 +100,29 @@ def _robust(found: Sequence[Figures]) -> Table:
     return Table("robust", "Robust statistics and delivered policies", note, columns, rows)
 
 
-def _names(found: Sequence[Figures]) -> list[str]:
-    """Of the constraints, for headings; a single one needs no name."""
-    names = [f" {cost.constraint.name}" for cost in found[0].costs]
-    return names if len(names) > 1 else [""] * len(names)
+def _policy(each: Figures, names: Iterable[str]) -> list[Cell]:
+    found = each.delivered
+    if found is None:
+        return [_NOTHING] * (2 + len(list(names)))
+    limits = {name: cost.constraint.limit for name, cost in each.costs.items()}
+    costs = [
+        _mean(found.costs[name], found.costs[name].value > limits[name]) if name in limits else _NOTHING
+        for name in names
+    ]
+    return [_mean(found.reward), *costs, _share(found.satisfied, found.policies) if limits else _NOTHING]
+
+
+def _names(found: Sequence[Figures]) -> dict[str, str]:
+    """The constraints, and what they are called in headings: a single one needs no name."""
+    names = list(dict.fromkeys(name for each in found for name in each.costs))
+    return {name: f" {name}" if len(names) > 1 else "" for name in names}
 
 
 def _improvements(groups: Sequence[Group]) -> Table:
     rows = [
         [
             Cell(ours.label),
-            *[Cell("–") if ours is theirs else _interval(improvement(ours, theirs), 2) for theirs in groups],
+            *[_NOTHING if ours is theirs else _interval(improvement(ours, theirs), 2) for theirs in groups],
         ]
         for ours in groups
     ]
@@ -132,12 +140,18 @@ def _seeds(each: Figures) -> Cell:
 
 def _published_reward(each: Figures) -> list[Cell]:
     known = each.published
-    return [Cell(known.reward_text(), known.reward), _difference(each.reward_difference)] if known else [Cell("–")] * 2
+    return [Cell(known.reward_text(), known.reward), _difference(each.reward_difference)] if known else [_NOTHING] * 2
 
 
-def _published_cost(each: Figures, cost: CostFigures) -> list[Cell]:
+def _cost(each: Figures, name: str) -> list[Cell]:
+    """The cost, its limit, the published cost and the difference to it."""
+    cost = each.costs.get(name)
+    if cost is None:
+        return [_NOTHING] * 4
+    limit = cost.constraint.limit
     known = each.published if len(each.costs) == 1 else None
-    return [Cell(known.cost_text(), known.cost), _difference(cost.difference)] if known else [Cell("–")] * 2
+    theirs = [Cell(known.cost_text(), known.cost), _difference(cost.difference)] if known else [_NOTHING] * 2
+    return [_mean(cost.mean, cost.mean.value > limit), Cell(f"{limit:g}", limit), *theirs]
 
 
 def _mean(estimate: Estimate, bad: bool = False) -> Cell:
@@ -165,7 +179,7 @@ def _violation(cost: CostFigures) -> Cell:
 
 
 def _difference(errors: float) -> Cell:
-    return Cell("–") if math.isnan(errors) else Cell(f"{errors:+.1f}".replace("-", "−"), errors)
+    return _NOTHING if math.isnan(errors) else Cell(f"{errors:+.1f}".replace("-", "−"), errors)
 
 
 def _count(samples: int) -> Cell:

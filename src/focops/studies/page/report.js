@@ -220,6 +220,7 @@ function draw() {
   const costs = task.panels.filter((panel) => panel.metric.startsWith("cost/"));
   plotsIn(byId("scatters"), costs.map((panel) => panel.title))
     .forEach((plot, i) => drawScatter(plot, task, costs[i]));
+  byId("reward-against-cost").hidden = !costs.length;
   drawSensitivity(task);
   for (const part of document.querySelectorAll("[data-task]")) part.hidden = part.dataset.task !== task.name;
 }
