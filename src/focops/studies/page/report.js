@@ -148,7 +148,7 @@ function drawScatter(plot, task, panel) {
     return {
       x: dots.map((dot) => dot.costs[name]), y: dots.map((dot) => dot.reward), text: dots.map((dot) => `seed ${dot.seed}`),
       mode: "markers", type: "scatter", name: group.label,
-      marker: { color: rgba(style.colour, 0.75), symbol: style.symbol, size: 10, line: { color: "#fff", width: 1 } },
+      marker: { color: rgba(style.colour, 0.75), symbol: style.symbol, size: style.symbol === "circle" ? 10 : 11, line: { color: "#fff", width: 1 } },
       hovertemplate: `<b>${escaped(group.label)}</b>, %{text}<br>reward %{y:.5g}<br>cost %{x:.5g}<extra></extra>`,
     };
   });
