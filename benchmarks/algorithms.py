@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from focops.algorithms import ALGORITHMS
-from paper import PAPER
+from focops.studies.published import published
 
 TASK, SEEDS = "HalfCheetahSpeed", (0, 1)
 RUNS, RESULTS = Path("runs/algorithms"), Path("results/algorithms")
@@ -45,7 +45,7 @@ def table() -> str:
         "1M samples, seeds 0 and 1, preset `fast` with each algorithm's defaults: `python benchmarks/algorithms.py`,",
         "which runs `focops train HalfCheetahSpeed --algo NAME --seed S --steps 1M`. Figures are means over the last",
         "100 training episodes: undiscounted return, *discounted* cost (γ_C = 0.99, limit 151.99). Two seeds show what",
-        "works, not which algorithm is best. The paper's columns are its Table 1 (`benchmarks/paper.py`): 10 seeds,",
+        "works, not which algorithm is best. The paper's columns are its Table 1 (published.toml): 10 seeds,",
         "one environment, MuJoCo of 2020. `fast` damps the multiplier of `focops`, `ppo_lagrangian`, `trpo_lagrangian`",
         "and `cvar` (`nu_lead`); the paper does not.",
         "",
@@ -60,7 +60,7 @@ def table() -> str:
         returns = ", ".join(f"{s['return_mean']:.0f}" for s in found)
         costs = ", ".join(f"{s['discounted_cost_mean']['speed']:.1f}" for s in found)
         walls = ", ".join(f"{s['wall_s']:.0f}" for s in found)
-        paper = PAPER[f"{TASK}-v0"].get(name)
+        paper = published(TASK, name)
         theirs = f"{paper.reward_text()} | {paper.cost_text()}" if paper else "– | –"
         lines.append(f"| `{name}` | {returns} | {costs} | {theirs} | {walls} |")
     notes = [

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import bootstrap
 
-from paper import PAPER, SEEDS
-from paper import samples as paper_samples
+from focops.studies.published import published
 
 
 def interval(x: np.ndarray, digits: int) -> str:
@@ -40,10 +39,10 @@ def rows(found: dict[str, Any]) -> list[str]:
         within = np.mean(cost[:, -1] <= 1.02 * limit)
         ends = f"{interval(reward[:, -1], digits)} | {interval(cost[:, -1], 1)} | {limit:.1f} | {within:.0%}"
         lines.append(f"| {found['task']} | {text} | {shape} | {len(reward)} | {samples[-1] / 1e6:.2f}M | {ends} |")
-    paper = PAPER.get(found["task"], {}).get(found["algorithm"])
+    paper = published(found["task"], found["algorithm"])
     if paper:
         lines.append(
-            f"| {found['task']} | *the paper* | | {SEEDS} | {paper_samples(found['task'])} | {paper.reward_text()} |"
+            f"| {found['task']} | *the paper* | | {paper.seeds} | {paper.samples} | {paper.reward_text()} |"
             f" {paper.cost_text()} | {limit:.1f} | |"
         )
     return lines
@@ -65,7 +64,7 @@ def plot(studies: list[dict[str, Any]], file: Path) -> None:
                 axis.fill_between(samples[seen], mean - 1.96 * error, mean + 1.96 * error, alpha=0.2)
         title = f"{found['task']}: return ({count} runs, {found['envs']} environments each)"
         line[0].set_title(title, fontsize=9)
-        if paper := PAPER.get(found["task"], {}).get(found["algorithm"]):
+        if paper := published(found["task"], found["algorithm"]):
             line[0].axhline(paper.reward, color="gray", linestyle=":", label="the paper, after training")
         line[1].set_title("discounted cost of the last 100 episodes, limit dashed", fontsize=9)
         line[1].axhline(limit, color="black", linestyle="--", linewidth=0.8)

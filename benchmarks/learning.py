@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from paper import PAPER, SEEDS
+from focops.studies.published import published
 
 TASKS = ("HalfCheetahSpeed", "HopperSpeed")
 PRESETS = ("fast", "paper")
@@ -81,8 +81,9 @@ def tail(folder: Path) -> tuple[float, float]:
 def table() -> None:
     rows = []
     for task in TASKS:
-        paper = PAPER[f"{task}-v0"]["focops"]
-        rows.append(f"| {task} | the paper ({SEEDS} seeds) | {paper.reward_text()} | {paper.cost_text()} | |")
+        paper = published(task, "focops")
+        assert paper is not None
+        rows.append(f"| {task} | the paper ({paper.seeds} seeds) | {paper.reward_text()} | {paper.cost_text()} | |")
         for preset in PRESETS:
             for folder in sorted((RESULTS / f"{task}-{preset}").iterdir()):
                 summary = json.loads((folder / "summary.json").read_text())
@@ -98,7 +99,7 @@ def table() -> None:
         "`python benchmarks/learning.py`, then `python benchmarks/learning.py --table`: 1M samples, three seeds of "
         "each preset. Reward and discounted cost are means over the last 100 training episodes; in brackets, averaged "
         "over the last 50 iterations. Limits: HalfCheetahSpeed 151.99, HopperSpeed 82.75. The paper's rows are its "
-        "Table 1 (`benchmarks/paper.py`).\n\n"
+        "Table 1 (`src/focops/studies/published.toml`).\n\n"
         "| task | run | reward | discounted cost | cost against its limit |\n|---|---|---|---|---|\n"
     )
     (RESULTS / "README.md").write_text(head + "\n".join(rows) + "\n\n![curves](curves.png)\n")
@@ -123,7 +124,8 @@ def curves() -> None:
                     axes[row, column].plot(
                         metrics["samples"] / 1e6, metrics[key], colour, alpha=0.8, lw=1.2, label=label
                     )
-        axes[0, column].axhline(PAPER[f"{task}-v0"]["focops"].reward, color="grey", ls=":", label="the paper's reward")
+        if paper := published(task, "focops"):
+            axes[0, column].axhline(paper.reward, color="grey", ls=":", label="the paper's reward")
         axes[1, column].axhline(limit, color="black", ls="--", label="limit")
         axes[0, column].set_title(task)
         axes[1, column].set_xlabel("samples (millions)")

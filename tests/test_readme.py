@@ -14,6 +14,7 @@ from focops import cli
 from focops.cli import arguments, grid, study_runs
 from focops.config import TrainConfig
 from focops.studies import definition
+from tests.studies.factory import make_grid
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -78,6 +79,16 @@ def test_a_documented_study_can_be_trained(command):
     options = tyro.cli(study_runs.StudyOptions, args=command.split()[2:])
     study = definition.narrowed(definition.load(options.study), tasks=options.tasks, seeds="0")
     assert all(arguments.parse(point.words) for point in study_runs.points_of(study, "cpu"))
+
+
+@pytest.mark.parametrize("command", [c for c in commands() if c.startswith(("focops plot", "focops report"))])
+def test_a_documented_command_that_reads_runs_reads_them(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DISPLAY", "")
+    words = command.split()[1:]
+    for folder in (word for word in words if word.startswith("runs/") and not Path(word).suffix):
+        make_grid(tmp_path / folder, seeds=2)
+    assert cli.main(words) == 0
 
 
 @pytest.mark.parametrize("command", ["--help", "tasks", "algos", "--version", "train --help"])

@@ -31,6 +31,8 @@ focops: constrained reinforcement learning that keeps its costs within their lim
                            of a grid: all its runs
   focops study NAME        all runs of a study, of the paper's or your own
   focops studies           the studies that come with focops
+  focops plot RUN ...      draw runs, also in progress, and compare them
+  focops report DIR        a study as one HTML page, with figures and tables
   focops solve FILE        the exact optimum of a small problem in JSON
   focops tasks             the tasks that come with focops
   focops algos             the algorithms
@@ -175,6 +177,20 @@ def evaluate(words: list[str]) -> int:
     return 0
 
 
+def plot(words: list[str]) -> int:
+    """`focops plot`: curves and a table of any runs."""
+    from focops.cli import study_commands
+
+    return study_commands.plot(words)
+
+
+def report(words: list[str]) -> int:
+    """`focops report`: a study as one page."""
+    from focops.cli import study_commands
+
+    return study_commands.make_report(words)
+
+
 def solve(words: list[str]) -> int:
     """`focops solve`: a finite CMDP, exactly."""
     from focops.tabular import command
@@ -239,6 +255,8 @@ _COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "evaluate": evaluate,
     "study": study,
     "studies": studies,
+    "plot": plot,
+    "report": report,
     "solve": solve,
     "tasks": tasks,
     "algos": algos,

@@ -2,6 +2,7 @@
 
 | file | holds |
 |---|---|
+| definition.py | a study as a file, and the runs that it stands for; `builtin/` has the paper's |
 | results.py | run directories as plain data, also of runs in progress |
 | groups.py | runs that differ only in their seed, and their mean curves |
 | statistics.py | the paper's statistics and more robust ones, over seeds |

@@ -1,0 +1,87 @@
+"""Curves as PNG, SVG or PDF."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from focops.errors import UsageError
+from focops.studies.groups import Group, XAxis
+from focops.studies.panels import X_TITLE, Panel, Style, panels, seeds_text, styles
+from focops.tabular.plot import new_figure
+
+SUFFIXES = (".png", ".svg", ".pdf")
+_DASHES: dict[str, Any] = {
+    "solid": "-", "dash": (0, (5, 2)), "dashdot": "-.", "longdash": (0, (9, 2)), "dot": (0, (1.5, 1.5))
+}  # fmt: skip
+_INK, _OVER = "#24292f", "#D55E00"
+
+
+def draw(groups: Sequence[Group], x_axis: XAxis = "samples") -> Any:
+    """A row of plots for each task."""
+    by_task = {group.task: [each for each in groups if each.task == group.task] for group in groups}
+    width = max(len(panels(own)) for own in by_task.values())
+    figure = new_figure(4.0 * width, 3.1 * len(by_task) + 0.5)
+    rows = figure.subplots(len(by_task), width, squeeze=False)
+    look = styles(list(dict.fromkeys(group.label for group in groups)))
+    for row, (task, own) in zip(rows, by_task.items(), strict=True):
+        drawn = panels(own)
+        for axes, panel in zip(row, drawn, strict=False):
+            _panel(axes, panel, own, look, x_axis)
+        for axes in row[len(drawn) :]:
+            axes.set_visible(False)
+        row[0].set_title(f"{task}, {seeds_text(own)}\n", loc="left", fontsize=11, fontweight="bold", color=_INK)
+    handles = {label: line for axes in rows.flat for line, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    figure.legend(
+        list(handles.values()), list(handles), loc="outside lower center", ncols=min(5, len(handles)), frameon=False,
+        fontsize=9,
+    )  # fmt: skip
+    return figure
+
+
+def save(figure: Any, file: Path) -> None:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(file, dpi=150)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{file} cannot be written ({error}); give a .png, .svg, .pdf or .html file") from error
+
+
+def _panel(axes: Any, panel: Panel, groups: Sequence[Group], look: dict[str, Style], x_axis: XAxis) -> None:
+    shown = list(panel.limits)
+    for group in groups:
+        curve = group.curve(panel.metric, x_axis)
+        if curve is None:
+            continue
+        style, x = look[group.label], curve.x / (3600 if x_axis == "time" else 1)
+        axes.plot(x, curve.mean, color=style.colour, linestyle=_DASHES[style.dash], linewidth=1.6, label=group.label)
+        axes.fill_between(x, curve.low, curve.high, color=style.colour, alpha=0.16, linewidth=0)
+        shown += [curve.lowest, curve.highest]
+    if shown:  # two seeds may have a band far wider than the plot
+        low, high = min(shown), max(shown)
+        margin = 0.06 * (high - low) or 1.0
+        axes.set_ylim(low - margin, high + margin)
+    for limit in panel.limits:
+        axes.axhline(limit, color=_INK, linewidth=1.3)
+        axes.annotate(
+            f"limit {limit:g}", (0.01, limit), xycoords=("axes fraction", "data"), ha="left", va="bottom", fontsize=8
+        )
+    if panel.limits:
+        axes.axhspan(max(panel.limits), np.max(axes.get_ylim()), color=_OVER, alpha=0.06, linewidth=0)
+    _tidy(axes, panel, x_axis)
+
+
+def _tidy(axes: Any, panel: Panel, x_axis: XAxis) -> None:
+    from matplotlib.ticker import EngFormatter
+
+    axes.set_title(panel.title, fontsize=9, color=_INK)
+    axes.set_xlabel(X_TITLE[x_axis], fontsize=9)
+    axes.tick_params(labelsize=8, colors="#57606a")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color("#d0d7de")
+    axes.grid(axis="y", color="#eaeef2", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.margins(x=0)
+    if x_axis == "samples":
+        axes.xaxis.set_major_formatter(EngFormatter(sep=""))

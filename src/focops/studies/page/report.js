@@ -1,0 +1,236 @@
+"use strict";
+// Draws the plots of one task from the JSON in the page. What the reader has chosen is kept in the address, so that it
+// survives a refresh and can be sent to somebody else.
+
+const data = JSON.parse(document.getElementById("data").textContent);
+const INK = "#24292f", SOFT = "#57606a", OVER = "#D55E00";
+const DASHES = { solid: "", dash: "7 3", dashdot: "7 3 2 3", longdash: "12 3", dot: "2 3" };
+const CONFIG = {
+  responsive: true, displaylogo: false, displayModeBar: "hover",
+  modeBarButtons: [["toImage", "zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]],
+};
+
+const asked = new URLSearchParams(location.hash.slice(1));
+const state = {
+  task: data.tasks.some((task) => task.name === asked.get("task")) ? asked.get("task") : data.tasks[0]?.name,
+  hidden: new Set(asked.getAll("hide")),
+  xAxis: asked.get("x") in data.xTitles ? asked.get("x") : data.xAxis,
+};
+
+const byId = (id) => document.getElementById(id);
+const currentTask = () => data.tasks.find((task) => task.name === state.task);
+const shown = (task) => task.groups.filter((group) => !state.hidden.has(group.label));
+
+function element(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.append(...children);
+  return made;
+}
+
+function button(label, pressed, onClick) {
+  const made = element("button", { type: "button", "aria-pressed": pressed }, ...label);
+  made.addEventListener("click", onClick);
+  return made;
+}
+
+function change(action) {
+  action();
+  const kept = new URLSearchParams({ task: state.task, x: state.xAxis });
+  for (const label of state.hidden) kept.append("hide", label);
+  history.replaceState(null, "", `#${kept}`);
+  draw();
+}
+
+// ---- controls
+
+function drawControls() {
+  byId("tasks").replaceChildren(...data.tasks.map((task) =>
+    button([task.name], task.name === state.task, () => change(() => { state.task = task.name; }))));
+  byId("legend").replaceChildren(...currentTask().groups.map((group) => {
+    const seeds = `${group.label} (${group.seeds})`;
+    const made = button([swatch(data.styles[group.label]), seeds], !state.hidden.has(group.label), () =>
+      change(() => { if (!state.hidden.delete(group.label)) state.hidden.add(group.label); }));
+    made.title = `${group.seeds} seed${group.seeds > 1 ? "s" : ""}; click to hide or show`;
+    return made;
+  }));
+  byId("x-axis").value = state.xAxis;
+}
+
+function swatch(style) {
+  const holder = document.createElement("template");
+  holder.innerHTML = `<svg width="34" height="10" aria-hidden="true"><line x1="0" y1="5" x2="34" y2="5"
+    stroke="${style.colour}" stroke-width="2.5" stroke-dasharray="${DASHES[style.dash]}"/></svg>`;
+  return holder.content.firstChild;
+}
+
+// ---- plots
+
+function axis(title, extra = {}) {
+  return {
+    title: { text: title, font: { size: 12, color: SOFT } }, gridcolor: "#eaeef2", linecolor: "#d8dee4",
+    zeroline: false, tickfont: { size: 11, color: SOFT }, automargin: true, ...extra,
+  };
+}
+
+function layout(xaxis, yaxis, extra = {}) {
+  return {
+    margin: { l: 48, r: 14, t: 12, b: 40 }, showlegend: false, hovermode: "closest", plot_bgcolor: "#fff",
+    paper_bgcolor: "#fff", font: { family: getComputedStyle(document.body).fontFamily, color: INK },
+    hoverlabel: { bgcolor: "#fff", bordercolor: "#d8dee4", font: { size: 12, color: INK } },
+    xaxis, yaxis, ...extra,
+  };
+}
+
+function withMargin([low, high]) {
+  const margin = 0.06 * (high - low) || 1;
+  return [low - margin, high + margin];
+}
+
+function extent(values) {
+  const known = values.filter((value) => value !== null && Number.isFinite(value));
+  return known.length ? withMargin([Math.min(...known), Math.max(...known)]) : [0, 1];
+}
+
+// A limit is a solid dark line with its number; what lies beyond it is shaded.
+function limitMarks(limits, along) {
+  const across = along === "y" ? "x" : "y";
+  const line = (limit) => ({
+    type: "line", [`${across}ref`]: "paper", [`${across}0`]: 0, [`${across}1`]: 1, [`${along}0`]: limit,
+    [`${along}1`]: limit, line: { color: INK, width: 1.6 },
+  });
+  const beyond = limits.length ? [{
+    type: "rect", layer: "below", line: { width: 0 }, fillcolor: OVER, opacity: 0.07, [`${across}ref`]: "paper",
+    [`${across}0`]: 0, [`${across}1`]: 1, [`${along}0`]: Math.max(...limits), [`${along}1`]: 1e12,
+  }] : [];
+  const label = (limit) => ({
+    text: `limit ${limit}`, showarrow: false, font: { size: 11, color: INK }, [`${along}`]: limit,
+    [`${across}ref`]: "paper", [across]: along === "y" ? 0.01 : 1, xanchor: "left",
+    yanchor: along === "y" ? "bottom" : "top", xshift: along === "y" ? 0 : 4,
+  });
+  return { shapes: [...beyond, ...limits.map(line)], annotations: limits.map(label) };
+}
+
+function rgba(colour, opacity) {
+  const channels = [1, 3, 5].map((i) => parseInt(colour.slice(i, i + 2), 16));
+  return `rgba(${channels.join(",")},${opacity})`;
+}
+
+function curveTraces(group, metric, opacity) {
+  const curve = group.curves[state.xAxis][metric], style = data.styles[group.label];
+  if (!curve) return [];
+  const edge = { x: curve.x, mode: "lines", line: { width: 0 }, hoverinfo: "skip", type: "scatter" };
+  const band = curve.low ? [
+    { ...edge, y: curve.low },
+    { ...edge, y: curve.high, fill: "tonexty", fillcolor: rgba(style.colour, opacity) },
+  ] : [];
+  const line = {
+    x: curve.x, y: curve.mean, customdata: curve.seeds, name: group.label, mode: "lines", type: "scatter",
+    line: { color: style.colour, dash: style.dash, width: 2 },
+    hovertemplate: `<b>${escaped(group.label)}</b><br>%{y:.5g} at %{x:.4s}<br>%{customdata} seed(s)<extra></extra>`,
+  };
+  return [...band, line];
+}
+
+function drawPanel(plot, task, panel) {
+  const groups = shown(task), curves = groups.map((group) => group.curves[state.xAxis][panel.metric]).filter(Boolean);
+  const limits = limitMarks(panel.limits, "y");
+  const range = extent([...curves.flatMap((curve) => curve.range), ...panel.limits]);
+  const traces = groups.flatMap((group) => curveTraces(group, panel.metric, groups.length > 5 ? 0.05 : 0.15));
+  const x = axis(data.xTitles[state.xAxis], { showgrid: false, exponentformat: "SI", showline: true });
+  Plotly.react(plot, traces, layout(x, axis("", { range }), limits), CONFIG);
+}
+
+function drawScatter(plot, task, panel) {
+  const name = panel.metric.slice("cost/".length), groups = shown(task);
+  const dots = groups.map((group) => {
+    const style = data.styles[group.label], dots = group.dots.filter((dot) => name in dot.costs);
+    return {
+      x: dots.map((dot) => dot.costs[name]), y: dots.map((dot) => dot.reward), text: dots.map((dot) => `seed ${dot.seed}`),
+      mode: "markers", type: "scatter", name: group.label,
+      marker: { color: rgba(style.colour, 0.75), symbol: style.symbol, size: style.symbol === "circle" ? 10 : 11, line: { color: "#fff", width: 1 } },
+      hovertemplate: `<b>${escaped(group.label)}</b>, %{text}<br>reward %{y:.5g}<br>cost %{x:.5g}<extra></extra>`,
+    };
+  });
+  const published = groups.filter((group) => group.published).map((group) => ({
+    x: [group.published.cost], y: [group.published.reward], mode: "markers", type: "scatter",
+    error_x: interval(group, "cost"), error_y: interval(group, "reward"),
+    marker: { color: data.styles[group.label].colour, symbol: "cross-thin-open", size: 11, line: { width: 2 } },
+    hovertemplate: `<b>${escaped(group.label)}</b>, ${escaped(group.published.source)}<br>reward %{y:.5g}<br>cost %{x:.5g}<extra></extra>`,
+  }));
+  const traces = [...published, ...dots];
+  const costs = traces.flatMap((trace) => trace.x), rewards = traces.flatMap((trace) => trace.y);
+  const x = axis(`cost ${name}`, { range: extent([...costs, ...panel.limits]), showline: true });
+  const y = axis("reward", { range: extent(rewards) });
+  Plotly.react(plot, traces, layout(x, y, limitMarks(panel.limits, "x")), CONFIG);
+}
+
+function interval(group, what) {
+  const half = group.published[`${what}_interval`];
+  return { type: "data", array: [half ?? 0], visible: half !== null, thickness: 1.2, width: 0, color: data.styles[group.label].colour };
+}
+
+function drawHeatmap(plot, found, values, format, colours) {
+  const text = values.map((row) => row.map((value) => (value === null ? "" : format(value))));
+  const trace = {
+    type: "heatmap", z: values, x: found.columns, y: found.rows, text, texttemplate: "%{text}", xgap: 2, ygap: 2,
+    hovertemplate: "%{text}<extra></extra>", ...colours,
+    colorbar: { thickness: 10, outlinewidth: 0, tickfont: { size: 10, color: SOFT }, tickformat: colours.tickformat },
+  };
+  delete trace.tickformat;
+  const categories = { type: "category", showgrid: false };
+  Plotly.react(plot, [trace], layout(axis(found.column_setting, categories), axis(found.row_setting, categories)), CONFIG);
+}
+
+function escaped(text) {
+  return text.replace(/[&<>]/g, (letter) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;" })[letter]);
+}
+
+// ---- the page
+
+// A plot for each wanted title; plots that stay are drawn into again.
+function plotsIn(holder, titles) {
+  const wanted = JSON.stringify(titles);
+  if (holder.dataset.titles !== wanted) {
+    holder.querySelectorAll(".plot > div").forEach((plot) => Plotly.purge(plot));
+    holder.replaceChildren(...titles.map((title) =>
+      element("div", { class: "plot" }, element("h3", {}, title), element("div"))));
+    holder.dataset.titles = wanted;
+  }
+  return [...holder.querySelectorAll(".plot > div")];
+}
+
+function drawSensitivity(task) {
+  const RATIO = { colorscale: [[0, "#0072B2"], [0.5, "#ffffff"], [1, OVER]], zmid: 1, tickformat: ".0%" };
+  const titles = task.sensitivity.flatMap((found) => [`${found.algorithm}: reward`, `${found.algorithm}: cost, share of its limit`]);
+  const plots = plotsIn(byId("heatmaps"), titles);
+  task.sensitivity.forEach((found, i) => {
+    drawHeatmap(plots[2 * i], found, found.reward, (value) => value.toPrecision(4), { colorscale: "Cividis" });
+    drawHeatmap(plots[2 * i + 1], found, found.cost, (value) => `${(100 * value).toFixed(1)}%`, RATIO);
+  });
+  byId("sensitivity").hidden = !task.sensitivity.length;
+}
+
+function draw() {
+  const task = currentTask();
+  if (!task) return;
+  drawControls();
+  plotsIn(byId("curves"), task.panels.map((panel) => panel.title))
+    .forEach((plot, i) => drawPanel(plot, task, task.panels[i]));
+  const costs = task.panels.filter((panel) => panel.metric.startsWith("cost/"));
+  plotsIn(byId("scatters"), costs.map((panel) => panel.title))
+    .forEach((plot, i) => drawScatter(plot, task, costs[i]));
+  byId("reward-against-cost").hidden = !costs.length;
+  drawSensitivity(task);
+  for (const part of document.querySelectorAll("[data-task]")) part.hidden = part.dataset.task !== task.name;
+}
+
+byId("x-axis").append(...Object.entries(data.xTitles).map(([value, title]) => element("option", { value }, title)));
+byId("x-axis").addEventListener("change", (event) => change(() => { state.xAxis = event.target.value; }));
+byId("all").addEventListener("click", () => change(() => state.hidden.clear()));
+byId("none").addEventListener("click", () => change(() => currentTask().groups.forEach((group) => state.hidden.add(group.label))));
+if (data.refreshSeconds) {
+  byId("refreshing").textContent = ` · refreshes every ${data.refreshSeconds} s`;
+  setTimeout(() => location.reload(), 1000 * data.refreshSeconds);
+}
+draw();
