@@ -21,12 +21,15 @@ os.environ.setdefault("XLA_FLAGS", "")
 if version("jaxlib").startswith("0.10.") and "xla_cpu_use_fusion_emitters" not in os.environ["XLA_FLAGS"]:
     os.environ["XLA_FLAGS"] += " --xla_cpu_use_fusion_emitters=false"
 
+from beartype.claw import beartype_packages
 from jaxtyping import install_import_hook
 
-# before anything imports focops
-CHECKED = ["core", "algorithms", "tabular", "training", "evaluation.device"]
-# of envs all but __init__ (its name is a prefix of the others') and what looks at one foreign environment's values, of
-# any type, ten times in each of its steps: the checker itself was half of the time of tests that train
-CHECKED += ["envs.deadline", "envs.gymnasium", "envs.limits", "envs.mjx", "envs.mjx_model", "envs.mjx_warp"]
-CHECKED += ["envs.mujoco_batch", "envs.registration", "envs.simulator", "envs.stagger", "envs.task_env", "envs.tasks"]
-install_import_hook([f"focops.{name}" for name in CHECKED], "beartype.beartype")
+# before anything imports focops; a name stands for all that is below it
+SHAPES = ["core", "algorithms", "training", "evaluation.device"]
+SHAPES += ["envs.mjx", "envs.mjx_model", "envs.mjx_warp", "envs.tasks"]
+SHAPES += [f"tabular.{name}" for name in ("cmdp", "command", "decomposition", "exact_values", "generate", "iterate")]
+SHAPES += [f"tabular.{name}" for name in ("json_file", "lp", "plot", "problems", "theorem1")]
+install_import_hook([f"focops.{name}" for name in SHAPES], "beartype.beartype")
+# types alone, which take far less time to check: these have no shapes, and are called in every step of an environment
+TYPES = ["deadline", "gymnasium", "limits", "mujoco_batch", "registration", "simulator", "stagger", "task_env"]
+beartype_packages([f"focops.envs.{name}" for name in TYPES] + ["focops.tabular.environment"])
