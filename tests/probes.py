@@ -12,12 +12,12 @@ class Probe(gym.Env):
 
     def __init__(self):
         self.observation_space = gym.spaces.Box(0.0, 1.0, (self.states,), np.float32)
+        self._one_hot = np.eye(self.states, dtype=np.float32)
 
     def outcome(self, state, action):
         raise NotImplementedError
 
     def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
         self.state = 0
         return self._obs(), {}
 
@@ -28,7 +28,7 @@ class Probe(gym.Env):
         return self._obs(), float(reward), terminated, False, {"cost": cost}
 
     def _obs(self):
-        return np.eye(self.states, dtype=np.float32)[self.state]
+        return self._one_hot[self.state]
 
 
 class OneStep(Probe):

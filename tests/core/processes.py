@@ -4,6 +4,7 @@ An episode has a kind, drawn at its start, and runs through its ages; what it co
 kind and age alone. That covers fixed lengths, constant, bursty and bimodal ends. `Chain`s move among a few states.
 """
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
@@ -88,14 +89,17 @@ class Chain:
     time_limit: int
     noise: float = 0.2
 
+    @functools.cached_property
+    def _cumulative(self) -> np.ndarray:
+        return np.cumsum(self.move, 1)
+
     def start(self, rng: np.random.Generator, number: int) -> np.ndarray:
         return np.zeros(number, int)
 
     def step(self, rng: np.random.Generator, state: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         number = len(state)
         cost = self.cost[state] + self.noise * rng.standard_normal(number)
-        cumulative = np.cumsum(self.move[state], 1)
-        after = np.minimum((rng.random(number)[:, None] > cumulative).sum(1), len(self.cost) - 1)
+        after = np.minimum((rng.random(number)[:, None] > self._cumulative[state]).sum(1), len(self.cost) - 1)
         return cost, rng.random(number) < self.end[state], after
 
     def cost_return(self, discount: float) -> float:
