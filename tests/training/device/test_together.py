@@ -72,4 +72,15 @@ def test_nothing_is_compiled_after_the_first_iteration(caplog):
         trainer.advance()
         trainer.cut_episodes()
         trainer.states()
-    assert [r.getMessage() for r in caplog.records if r.getMessage().startswith("Compiling")] == []
+    assert compilations(caplog) == []
+
+
+def test_another_trainer_of_the_same_sizes_compiles_nothing(caplog):
+    advanced(VARIED, 1)
+    with jax.log_compiles(), caplog.at_level(logging.WARNING):
+        advanced([dataclasses.replace(each, seed=each.seed + 10) for each in VARIED], 2)
+    assert compilations(caplog) == []
+
+
+def compilations(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [r.getMessage() for r in caplog.records if r.getMessage().startswith("Compiling")]
