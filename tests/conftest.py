@@ -25,11 +25,12 @@ from beartype.claw import beartype_packages
 from jaxtyping import install_import_hook
 
 # before anything imports focops; a name stands for all that is below it
-SHAPES = ["core", "algorithms", "training", "evaluation.device", "envs.mjx", "envs.mjx_model", "envs.mjx_warp"]
+SHAPES = ["core", "algorithms", "training", "evaluation.device"]
+SHAPES += ["envs.mjx", "envs.mjx_model", "envs.mjx_warp", "envs.tasks"]
 SHAPES += [f"tabular.{name}" for name in ("cmdp", "command", "decomposition", "exact_values", "generate", "iterate")]
 SHAPES += [f"tabular.{name}" for name in ("json_file", "lp", "plot", "problems", "theorem1")] + ["studies"]
 install_import_hook([f"focops.{name}" for name in SHAPES], "beartype.beartype")
 # types alone, which take far less time to check: these have no shapes, and are called in every step of an environment
 TYPES = ["deadline", "gymnasium", "limits", "local", "mujoco_batch", "names", "other_python", "place", "registration"]
-TYPES += ["simulator", "stagger", "task_env", "tasks", "worker_process", "workers"]
+TYPES += ["simulator", "stagger", "task_env", "worker_process", "workers"]
 beartype_packages([f"focops.envs.{name}" for name in TYPES] + ["focops.tabular.environment"])

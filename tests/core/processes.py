@@ -148,31 +148,27 @@ class Sampler:
         for _ in range(steps):
             state, age = self.state, self.age
             cost, end, after = process.step(rng, state)
-            at_limit = age + 1 >= limit
-            terminated = end & ~at_limit & (not self.own_truncation)
-            truncated = (end | (age + 1 >= self.horizon) | at_limit) & ~terminated
-            cut = truncated & ~end & ~at_limit
-            over = terminated | truncated
-            rows.append((state, age, scale * cost, terminated, truncated, cut, np.where(over, state, after)))
+            over = end | (age + 1 >= self.horizon)
+            rows.append((state, age, cost, end, over, after))
             self.state, self.age = after, age + 1
             if over.any():
                 self.state = np.where(over, process.start(rng, len(over)), after)
                 self.age = np.where(over, 0, age + 1)
                 self.horizon = np.where(over, limit, self.horizon)
-        state, age, cost, terminated, truncated, cut, after = (
-            self._grouped(np.array(each)) for each in zip(*rows, strict=True)
-        )
+        state, age, cost, end, over, after = (self._grouped(np.array(each)) for each in zip(*rows, strict=True))
+        at_limit = age + 1 >= limit
+        terminated = end & ~at_limit & (not self.own_truncation)
         number = lambda x: x[..., None].astype(np.float32)
         return Rollout(
             obs=number(state),
             raw_obs=number(state),
             action=np.zeros((*age.shape, 1), np.float32),
             reward=np.zeros(age.shape, np.float32),
-            cost=number(cost),
+            cost=number(scale * cost),
             terminated=terminated,
-            truncated=truncated,
-            cut=cut,
-            next_obs=number(after),
+            truncated=over & ~terminated,
+            cut=over & ~end & ~at_limit,
+            next_obs=number(np.where(over, state, after)),
             age=age.astype(np.int32),
         )
 
