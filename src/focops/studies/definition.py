@@ -104,6 +104,7 @@ def parse(name: str, text: str) -> Study:
         if not isinstance(share, int | float) or not share > 0:
             raise UsageError(f"{name}.toml: limit_shares has {share!r}; it must be a positive number")
     values: dict[str, Any] = {k: tuple(v) if k in (*_LISTS, "limit_shares") else v for k, v in data.items()}
+    values["limit_shares"] = tuple(map(float, values.get("limit_shares", ())))
     seeds = values.get("seeds", Study.seeds)
     values["seeds"] = f"0..{seeds - 1}" if isinstance(seeds, int) and seeds > 0 else str(seeds)
     values["steps"] = str(values.get("steps", Study.steps))
