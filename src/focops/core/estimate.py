@@ -22,7 +22,7 @@ class Batch(NamedTuple):
     """Samples of one policy; N of them, or a minibatch."""
 
     obs: Float[Array, "N O"]
-    action: Float[Array, "N A"] | Int[Array, "N"]
+    action: Float[Array, "N A"] | Int[Array, "N"] | Int[Array, "N K"]
     old: Distribution
     old_log_prob: Float[Array, "N"]
     advantage: Float[Array, "N"]

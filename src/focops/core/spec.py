@@ -21,7 +21,7 @@ class Spec:
 
     obs_size: int
     action_size: int
-    """Continuous: number of action dimensions. Discrete: number of actions."""
+    """Continuous: number of action dimensions. Discrete: number of actions, or with `nvec` their sum."""
     discrete: bool
     constraints: tuple[Constraint, ...]
     time_limit: int | None
@@ -29,3 +29,16 @@ class Spec:
     action_low: tuple[float, ...] | None = None
     """Bounds of continuous actions, where the environment has them."""
     action_high: tuple[float, ...] | None = None
+    nvec: tuple[int, ...] | None = None
+    """Where an action is several discrete choices: the number of each one's actions."""
+
+    @property
+    def action_shape(self) -> tuple[int, ...]:
+        """The axes of one action."""
+        if self.nvec is not None:
+            return (len(self.nvec),)
+        return () if self.discrete else (self.action_size,)
+
+    @property
+    def action_dtype(self) -> str:
+        return "int32" if self.discrete else "float32"

@@ -25,6 +25,8 @@ from focops.training import finite
 
 FILE = "policy.safetensors"
 _DESCRIBED = ("task", "iteration", "obs_size", "action_size", "discrete", "action_low", "action_high", "hidden")
+_ALSO_DESCRIBED = ("nvec",)
+"""Left out where there is none, as in the files of older versions."""
 
 
 class MeanActionWarning(UserWarning):
@@ -81,8 +83,9 @@ class Policy:
 
     def require_fit(self, spec: Spec) -> None:
         """Refuse an environment of other observations or actions than the policy's."""
-        for name in ("obs_size", "action_size", "discrete"):
+        for name in ("obs_size", "action_size", "discrete", "nvec"):
             found, own = getattr(spec, name), self.description[name]
+            own = tuple(own) if isinstance(own, list) else own
             if found != own:
                 raise UsageError(
                     f"the environment's {name} is {found}; this policy is of {self.description['task']}, where it is"
@@ -135,7 +138,9 @@ def save_policy(
     arrays = _arrays(params, stats)
     bounds = spec.action_low, spec.action_high
     values = (task, iteration, spec.obs_size, spec.action_size, spec.discrete, *bounds, hidden)
-    meta = {"policy": dict(zip(_DESCRIBED, values, strict=True)), "run": run}
+    described = dict(zip(_DESCRIBED, values, strict=True))
+    described |= {name: getattr(spec, name) for name in _ALSO_DESCRIBED if getattr(spec, name)}
+    meta = {"policy": described, "run": run}
     data = checkpoint.serialize(arrays, meta if evaluation is None else meta | {"evaluation": evaluation})
     path = folder / FILE
     with checkpoint.explained(f"could not write the policy {path}"):
@@ -169,7 +174,8 @@ def load(path: Path | str, network: Network | None = None) -> Policy:
         if described["hidden"] is None:
             raise UsageError(f"{file} was trained with a network of its own; pass it: focops.load(path, network=…)")
         network = MLP(tuple(described["hidden"]))
-    spec = Spec(described["obs_size"], described["action_size"], described["discrete"], (), None)
+    nvec = described["nvec"] and tuple(described["nvec"])
+    spec = Spec(described["obs_size"], described["action_size"], described["discrete"], (), None, nvec=nvec)
     templates = jax.eval_shape(
         lambda: (core_policy.init(jax.random.key(0), network, spec, 0.0), normalize.init(spec.obs_size))
     )
@@ -202,8 +208,9 @@ def _require_own(directory: RunDirectory, file: Path, found: Any) -> None:
 def _described(meta: Any, file: Path, arrays: checkpoint.Arrays) -> dict[str, Any]:
     """A policy's description, with types and sizes checked against the arrays: the file may come from anywhere."""
     described = meta.get("policy") if isinstance(meta, dict) else None
-    if not isinstance(described, dict) or described.keys() != set(_DESCRIBED):
+    if not isinstance(described, dict) or described.keys() - set(_ALSO_DESCRIBED) != set(_DESCRIBED):
         raise UsageError(f"{file} is not a focops policy")
+    described = {**dict.fromkeys(_ALSO_DESCRIBED), **described}
     size, held = described["action_size"], sum(array.size for array in arrays.values())
     whole = lambda x: isinstance(x, int) and not isinstance(x, bool) and 0 < x <= held
     wholes = lambda x: isinstance(x, list) and 2 * (len(x) + 1) <= len(arrays) and all(map(whole, x))
@@ -213,6 +220,8 @@ def _described(meta: Any, file: Path, arrays: checkpoint.Arrays) -> dict[str, An
         "obs_size": whole, "action_size": whole, "discrete": lambda x: isinstance(x, bool),
         "action_low": bound, "action_high": bound, "hidden": lambda x: x is None or wholes(x),
     }  # fmt: skip
+    choices = lambda x: isinstance(x, list) and all(map(whole, x)) and sum(x) == size and described["discrete"] is True
+    checks["nvec"] = lambda x: x is None or choices(x)
     for name, fits in checks.items():
         if not fits(described[name]):
             raise UsageError(f"{file} is damaged or not a policy: its {name} is {reprlib.repr(described[name])}")

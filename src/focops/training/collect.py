@@ -24,7 +24,7 @@ class Collector:
         numbers: dict[str, Any] = dict(
             obs=np.zeros((*shape, spec.obs_size), np.float32),
             raw_obs=np.zeros((*shape, spec.obs_size), np.float32),
-            action=np.zeros(shape, np.int32) if spec.discrete else np.zeros((*shape, spec.action_size), np.float32),
+            action=np.zeros((*shape, *spec.action_shape), spec.action_dtype),
             reward=np.zeros(shape, np.float32),
             cost=np.zeros((*shape, len(spec.constraints)), np.float32),
             terminated=np.zeros(shape, bool),
