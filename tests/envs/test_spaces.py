@@ -1,5 +1,7 @@
 """Spaces that are not vectors: trained, resumed, evaluated and loaded, wherever the environments run."""
 
+import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from focops.algorithms import ALGORITHMS
 from focops.core.spec import Spec
 from focops.envs import make
 from focops.errors import UsageError
+from focops.runs import checkpoint
 from focops.training.host import Trainer
 from tests.resume.tiny import results, tiny
 
@@ -65,13 +68,67 @@ def test_a_policy_of_several_discrete_actions_is_evaluated_and_loaded(levers: Pa
 
 
 def test_a_policy_refuses_as_many_actions_of_other_parts(levers: Path) -> None:
-    with pytest.raises(UsageError, match=r"environment's nvec is \(3, 2\); this policy .*where it is \(2, 3\)"):
-        focops.load(levers).require_fit(Spec(2, 5, True, (), None, nvec=(3, 2)))
+    other = Spec(2, 5, True, (), None, nvec=(3, 2), layout="Box(2) float64 → MultiDiscrete(3, 2)")
+    with pytest.raises(UsageError, match=r"spaces are .*\(3, 2\); this policy, of .*Levers, has .*\(2, 3\): give the"):
+        focops.load(levers).require_fit(other)
+
+
+LAYOUTS = {
+    "Levers": "Box(2) float64 → MultiDiscrete(2, 3)",
+    "Cabin": "Dict(gear: Discrete(3), place: Box(2) float64) → MultiDiscrete(2, 3)",
+    "Engine": "Tuple(Discrete(3), Box(2) float64) → MultiDiscrete(2, 3)",
+    "Camera": "Box(36, 40, 3) uint8 → Discrete(2)",
+}
 
 
 @pytest.mark.parametrize("place", [{}, {"workers": 1}, {"workers": 1, "python": Path(sys.executable)}])
-def test_the_description_of_spaces_is_the_same_everywhere(place: dict, monkeypatch) -> None:
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_the_description_of_spaces_is_the_same_everywhere(name: str, place: dict, monkeypatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
-    env = make(LEVERS, 2, limits=[1.0], **place)
-    assert (env.spec.nvec, env.spec.action_size, env.spec.discrete) == ((2, 3), 5, True)
+    env = make(f"tests.envs.rooms:{name}", 2, limits=[1.0], **place)
+    assert env.spec.layout == LAYOUTS[name]
+    assert env.spec.nvec == (None if name == "Camera" else (2, 3))
+    assert env.spec.image == ((36, 40, 3) if name == "Camera" else None)
     env.close()
+
+
+@pytest.fixture(scope="module")
+def cabin(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return runs.run(tiny("tests.envs.rooms:Cabin", tmp_path_factory.mktemp("cabin") / "run")).path
+
+
+def renamed(run: Path, folder: Path, **changes) -> Path:
+    """A copy whose config.json says something else."""
+    copy = Path(shutil.copytree(run, folder))
+    written = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps(written | changes))
+    return copy
+
+
+def test_the_layout_is_recorded_and_another_of_the_same_size_is_refused(cabin: Path, tmp_path: Path) -> None:
+    assert json.loads((cabin / "config.json").read_text())["layout"] == LAYOUTS["Cabin"]
+    policy = focops.load(cabin)
+    assert policy.description["layout"] == LAYOUTS["Cabin"]
+    message = r"spaces are Tuple\(Discrete\(3\), .*has Dict\(gear: .*give the environment that it was trained in"
+    with pytest.raises(UsageError, match=message):
+        policy.require_fit(make("tests.envs.rooms:Engine", 1, limits=[1.0]).spec)
+    with pytest.raises(UsageError, match=message):
+        runs.run(tiny("tests.envs.rooms:Engine", tmp_path / "from", init_from=cabin))
+    changed = renamed(cabin, tmp_path / "changed", layout=LAYOUTS["Engine"])
+    with pytest.raises(UsageError, match=r"spaces are Dict\(gear: .*has Tuple\("):
+        runs.resume(changed, steps=64 * 8)
+    with pytest.raises(UsageError, match=r"this policy takes \[5\] or \[N, 5\]: Dict\(.*gymnasium.spaces.flatten"):
+        policy.predict({"gear": 0, "place": np.zeros(2)})
+
+
+def test_what_was_saved_without_a_layout_is_resumed_and_loaded(cabin: Path, tmp_path: Path) -> None:
+    old = renamed(cabin, tmp_path / "old")
+    written = json.loads((old / "config.json").read_text())
+    del written["layout"]
+    (old / "config.json").write_text(json.dumps(written))
+    file = old / "policy" / "policy.safetensors"
+    arrays, meta = checkpoint.load(file)
+    del meta["policy"]["layout"]
+    file.write_bytes(checkpoint.serialize(arrays, meta))
+    focops.load(old).require_fit(make("tests.envs.rooms:Cabin", 1, limits=[1.0]).spec)
+    assert runs.resume(old, steps=64 * 8).summary["finished"]

@@ -11,7 +11,7 @@ from focops.core.advantages import gae, standardize
 from focops.core.base import Config, network
 from focops.core.critics import Critics, in_units_of, values
 from focops.core.distributions import Distribution
-from focops.core.normalize import RunningStats
+from focops.core.normalize import Stats
 from focops.core.types import Params, Rollout
 
 _MOST_MARGIN = 0.05
@@ -48,7 +48,7 @@ def estimate(
     critics: Critics,
     theta: Params,
     rollout: Rollout,
-    stats: RunningStats,
+    stats: Stats,
     progress: Float[Array, ""] | float,
     config: Config,
 ) -> tuple[Critics, Batch, CostEstimate]:

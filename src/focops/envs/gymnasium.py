@@ -66,7 +66,8 @@ class GymnasiumVector:
             discrete=found["discrete"],
             constraints=constrain(self.env_id, found["costs"], limits, discounts, time_limit),
             time_limit=time_limit,
-            **{name: _tuple(found[name]) for name in ("action_low", "action_high", "nvec")},
+            **{name: _tuple(found[name]) for name in ("action_low", "action_high", "nvec", "image")},
+            layout=found["layout"],
         )
         self._envs.add(range(1, num_envs))
         self._replayable = min(time_limit or REPLAYED, REPLAYED)

@@ -7,7 +7,7 @@ from focops.envs.checked_env import CheckedEnv
 from focops.envs.deadline import Deadline
 from focops.envs.gymnasium_env import source_of, time_limit_of
 from focops.envs.names import Opening
-from focops.envs.plain_env import actions
+from focops.envs.plain_env import spaces
 from focops.envs.worker import Envs
 from focops.errors import RunError, UsageError
 
@@ -27,7 +27,7 @@ class LocalEnvs(Envs):
             self._source = source_of(opening.env, opening.cost)
             self._first = first = self.envs[index] = CheckedEnv(self._source, index)
         try:
-            described, self.encode = actions(first.env.action_space)
+            described, self.encode = spaces(first.env.observation_space, first.env.action_space)
         except ValueError as error:
             raise UsageError(f"{self.env_id} has {error}") from None
         if costs is None:

@@ -1,7 +1,7 @@
 """One environment of gym (from 0.21 on) or Gymnasium, for a worker that has no focops: `checked_env.py` in small.
 
 Python 3.8 to 3.13, the standard library and NumPy. Steps may have 4, 5 or 6 values. What spaces mean to a policy is
-said here for focops as well: `actions`.
+said here for focops as well: `spaces`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class PlainEnv:
     def describe(self, needs_cost, order):
         """What a vector must know of its environments, and the function from the policy's actions to theirs."""
         try:
-            described, encode = actions(self.env.action_space)
+            described, encode = spaces(self.space, self.env.action_space)
         except ValueError as error:
             raise UsageError(f"{self.id} has {error}") from None
         if self.costs is None:
@@ -206,6 +206,43 @@ def kind_of(space):
     """The library's class that a space is of, by name; one of the user's own may extend it."""
     names = [each.__name__ for each in type(space).__mro__]
     return next((kind for kind in _KINDS if kind in names), names[0])
+
+
+def spaces(observed, acted):
+    """What a policy must know of an environment's spaces, and the function from its actions to theirs. ValueError for
+    what it cannot learn from."""
+    described, encode = actions(acted)
+    image, parts = image_of(observed), [observed]
+    for part in parts:
+        parts += part.spaces.values() if kind_of(part) == "Dict" else part.spaces if kind_of(part) == "Tuple" else []
+        if image is None and image_of(part):
+            raise ValueError(
+                f"the observation space {layout(observed)}, with an image beside other things: only an image alone gets"
+                " a convolutional network. Observe the image alone, or flatten all of it for an MLP"
+                " (gymnasium.wrappers.FlattenObservation)"
+            )
+    vectors = image is None and kind_of(observed) in ("Box", "Discrete") and kind_of(acted) in ("Box", "Discrete")
+    described.update(image=image, layout="" if vectors else f"{layout(observed)} → {layout(acted)}")
+    return described, encode
+
+
+def image_of(space):
+    """The shape of a space that is an image, a Box of bytes of rank 3, or of rank 2 for one channel; else None."""
+    is_image = kind_of(space) == "Box" and space.dtype == np.uint8 and len(space.shape) in (2, 3)
+    return list(space.shape) if is_image else None
+
+
+def layout(space):
+    """A space in words: the parts, with their names, sizes and types, in the order in which they are flattened."""
+    kind = kind_of(space)
+    if kind == "Dict":
+        parts: Any = [f"{name}: {layout(part)}" for name, part in space.spaces.items()]
+    elif kind == "Tuple":
+        parts = map(layout, space.spaces)
+    else:
+        parts = [space.n] if kind == "Discrete" else np.ravel(space.nvec) if kind == "MultiDiscrete" else space.shape
+    words = f"{kind}({', '.join(map(str, parts))})"
+    return f"{words} {space.dtype}" if kind == "Box" else words
 
 
 def actions(space):
