@@ -63,6 +63,18 @@ class TwoCoins(Probe):
         return float(action > 0), np.array([action == 1, action == 2], float), None
 
 
+class TwoSwitches(Probe):
+    """Two switches at once, of two and of three positions. The first, on, pays 1 and costs (1, 0); the last position
+    of the second pays 1 and costs (0, 1), the middle one costs (0, 1) for nothing. Best: each as often as its limit
+    allows, and the middle one never."""
+
+    action_space = gym.spaces.MultiDiscrete([2, 3])
+
+    def outcome(self, state, action):
+        on, position = action
+        return float(on) + float(position == 2), np.array([on, position > 0], float), None
+
+
 class Push(Probe):
     """Reward a, cost max(a, 0)² for one continuous action: the best mean is near √b."""
 
@@ -79,6 +91,6 @@ class Forever(Probe):
         return float(action), float(action), 0
 
 
-for _probe in (OneStep, TwoSteps, Coin, TwoCoins, Push, Forever):
+for _probe in (OneStep, TwoSteps, Coin, TwoCoins, TwoSwitches, Push, Forever):
     if f"{_probe.__name__}-v0" not in gym.registry:  # Gymnasium imports this module once more
         gym.register(f"{_probe.__name__}-v0", entry_point=_probe)

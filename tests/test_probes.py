@@ -77,6 +77,15 @@ def test_two_constraints_are_both_held():
     np.testing.assert_allclose(probabilities(trainer), [0.4, 0.2, 0.4], atol=0.07)
 
 
+def test_of_two_discrete_actions_at_once_each_keeps_its_own_limit():
+    trainer = trained("TwoSwitches", (0.3, 0.6), 200, nu_rate=0.5, nu_init=1.0)
+    logits = policy.distribution(
+        trainer.network, trainer.state.learner.policy, normalize.apply(trainer.state.stats, jnp.ones((1, 1)))
+    ).logits[0]
+    np.testing.assert_allclose(jax.nn.softmax(logits[:2])[1], 0.3, atol=0.07)
+    np.testing.assert_allclose(jax.nn.softmax(logits[2:]), [0.4, 0.0, 0.6], atol=0.07)
+
+
 def test_a_continuous_action_goes_as_far_as_its_cost_allows():
     trainer = trained("Push", (0.25,), 250, nu_rate=0.2, nu_max=10.0)
     means = episodes.means(trainer.state.episodes)

@@ -11,7 +11,7 @@ import numpy as np
 
 from focops import envs
 from focops.config import TrainConfig, default_config, validate, where_environments_run
-from focops.core.base import FILLED
+from focops.core.base import FILLED, network_for
 from focops.core.networks import Network
 from focops.core.spec import Spec
 from focops.display.progress import Display, ManyDisplay, OneRun
@@ -54,7 +54,8 @@ def train(
     """
     task_name, env = named(task)
     config = default_config(task_name, algo, preset, options.get("backend", "cpu"))
-    own = {f.name for f in dataclasses.fields(config)} - {"algo", "algorithm", "task", "preset", "out", "given"}
+    elsewhere = {"algo", "algorithm", "task", "preset", "out", "layout", "given"}
+    own = {f.name for f in dataclasses.fields(config)} - elsewhere
     of_algo = {f.name for f in dataclasses.fields(config.algo)} - set(FILLED)
     unknown = set(options) - own - of_algo
     if unknown:
@@ -124,7 +125,7 @@ def run_all(
     with contextlib.ExitStack() as stack:
         recorders = []
         for config, spec in zip(configs, trainer.specs, strict=True):
-            config = _with_names(config, spec)
+            config = _filled(config, spec)
             directory = stack.enter_context(RunDirectory.create(config))
             observers = stack.enter_context(Observers(directory.path, sinks, callbacks))
             recorders.append(Recorder(dataclasses.replace(config, out=directory.path), spec, directory, observers))
@@ -190,6 +191,8 @@ def resume_all(
         for directory, config in zip(directories, configs, strict=True):
             directory.require_no_lost_checkpoint(config.checkpoint_every)
         trainer = _trainer(configs)
+        for config, spec in zip(configs, trainer.specs, strict=True):
+            spec.require_layout(config.layout, str(config.out))
         found = checkpoint.load_common([d.checkpoints for d in directories], [d.identity for d in directories])
         if found is not None:
             trainer.restore(list(map(from_arrays, trainer.states(), found)))
@@ -221,10 +224,13 @@ def _per_cost(name: str, value: Any) -> tuple[float, ...] | dict[str, float]:
         ) from None
 
 
-def _with_names(config: TrainConfig, spec: Spec) -> TrainConfig:
-    """The config with the numbers of a user's environment by the names of its costs, where it has names for them."""
+def _filled(config: TrainConfig, spec: Spec) -> TrainConfig:
+    """The config with what a user's environment says: its layout, the network for its images, and numbers by the names
+    of its costs, where it has names for them."""
     if envs.find(config.task) is not None:
         return config
+    algo = dataclasses.replace(config.algo, network=network_for(config.algo, spec, config.task))
+    config = dataclasses.replace(config, algo=algo, layout=spec.layout)
     limits, discounts = (by_name(spec.constraints, each) for each in (config.cost_limit, config.cost_discount))
     return dataclasses.replace(config, cost_limit=limits, cost_discount=discounts)
 
@@ -257,6 +263,8 @@ def _start_from(trainer: Trainer, source: Path, task: str) -> None:
     newest = checkpoint.load_newest(directory.checkpoints, directory.identity)
     if newest is None:
         raise UsageError(f"{source} has no checkpoint yet to start from")
+    for spec in trainer.specs:
+        spec.require_layout(directory.layout, str(source))
     trainer.restore([take_over(state, newest[0], str(source), task) for state in trainer.states()])
 
 

@@ -90,6 +90,8 @@ class TrainConfig:
     """A run whose networks and normaliser this one starts from."""
     out: Path | None = None
     """The run's directory; runs/TASK-ALGO-SEED-TIME if not given."""
+    layout: str = ""
+    """`Spec.layout`: filled from the environment."""
     given: Given = GIVEN_NOTHING
     """What was given in Python and no name finds."""
 

@@ -1,12 +1,15 @@
 """Distributions against SciPy and brute-force sums."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.special
 import scipy.stats
 
-from focops.core.distributions import Categorical, DiagonalGaussian
+from focops.core.distributions import Categorical, DiagonalGaussian, MultiCategorical
 
 
 def gaussians(seed: int = 0, n: int = 5, a: int = 3):
@@ -85,7 +88,56 @@ def test_categorical_samples_follow_the_probabilities():
     np.testing.assert_allclose(np.bincount(samples, minlength=4) / 100_000, expected, atol=0.005)
 
 
-@pytest.mark.parametrize("pair", [gaussians, categoricals])
+NVEC = (2, 4, 3)
+
+
+def several(seed: int = 0):
+    rng = np.random.default_rng(seed)
+    return [MultiCategorical(jnp.asarray(rng.normal(size=(5, 9)), jnp.float32), NVEC) for _ in range(2)]
+
+
+def joint(d: MultiCategorical, state: int) -> dict[tuple[int, ...], float]:
+    """The probability of every combination of choices."""
+    parts = [scipy.special.softmax(x) for x in np.split(np.asarray(d.logits[state], np.float64), np.cumsum(NVEC)[:-1])]
+    actions = itertools.product(*map(range, NVEC))
+    return {action: float(np.prod([p[a] for p, a in zip(parts, action, strict=True)])) for action in actions}
+
+
+def test_several_choices_are_one_distribution_over_all_their_combinations():
+    p, q = several()
+    for state in range(5):
+        a, b = joint(p, state), joint(q, state)
+        actions = jnp.asarray(list(a))
+        one = MultiCategorical(jnp.broadcast_to(p.logits[state], (len(a), 9)), NVEC)
+        np.testing.assert_allclose(one.log_prob(actions), np.log(list(a.values())), rtol=1e-5)
+        np.testing.assert_allclose(p.entropy()[state], scipy.stats.entropy(list(a.values())), rtol=1e-5)
+        np.testing.assert_allclose(p.kl(q)[state], scipy.stats.entropy(list(a.values()), list(b.values())), rtol=1e-4)
+        assert tuple(np.asarray(p.mode()[state])) == max(a, key=lambda action: a[action])
+
+
+def test_several_choices_follow_their_probabilities_and_do_not_depend_on_each_other():
+    p, n = several()[0], 100_000
+    noise = MultiCategorical.noise(jax.random.key(0), (n,), 9)
+    samples = np.asarray(MultiCategorical(p.logits[0], NVEC).sample(noise))
+    expected = joint(p, 0)
+    found = [np.mean((samples == action).all(1)) for action in expected]
+    np.testing.assert_allclose(found, list(expected.values()), atol=0.005)
+
+
+@pytest.mark.parametrize("what", ["log_prob", "entropy", "kl"])
+def test_gradients_of_several_choices_are_finite_differences(what):
+    p, q = several()
+    action = jnp.asarray([[1, 3, 0]] * 5)
+    of = {"log_prob": lambda d: d.log_prob(action), "entropy": lambda d: d.entropy(), "kl": lambda d: d.kl(q)}[what]
+    total = lambda logits: jnp.sum(of(MultiCategorical(logits, NVEC)))
+    gradient = jax.grad(total)(p.logits)
+    for i, j in ((0, 0), (1, 5), (4, 8), (2, 7)):
+        step = jnp.zeros((5, 9)).at[i, j].set(1e-2)
+        slope = (total(p.logits + step) - total(p.logits - step)) / 2e-2
+        np.testing.assert_allclose(gradient[i, j], slope, atol=1e-3)
+
+
+@pytest.mark.parametrize("pair", [gaussians, categoricals, several])
 def test_kl_of_a_distribution_with_itself_is_zero_and_else_positive(pair):
     p, q = pair()
     np.testing.assert_allclose(p.kl(p), np.zeros(5), atol=1e-6)

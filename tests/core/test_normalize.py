@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from focops.core import normalize
+from focops.core.spec import Spec
 
 
 @settings(max_examples=25, deadline=None)
@@ -34,3 +35,10 @@ def test_normalised_observations_are_floored_and_clipped():
     obs = jnp.array([[3.0, 1.001], [100.0, 2.0]])
     # (3 − 1)/2 = 1; 0.001/0.01 = 0.1; the rest beyond ±5
     np.testing.assert_allclose(normalize.apply(stats, obs), [[1.0, 0.1], [5.0, 5.0]], rtol=1e-3)
+
+
+def test_images_are_scaled_by_their_range_and_have_no_statistics():
+    stats = normalize.of(Spec(4, 2, True, (), None, image=(2, 2)))
+    seen = normalize.observe(stats, jnp.full((3, 4), 255.0))
+    np.testing.assert_allclose(normalize.apply(seen, jnp.array([0.0, 51.0, 102.0, 255.0])), [0, 0.2, 0.4, 1], rtol=1e-6)
+    assert jax.tree.leaves(seen) == []

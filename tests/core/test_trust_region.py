@@ -22,9 +22,9 @@ def dense(theta, obs, net):
     return np.asarray(jax.jit(jax.hessian(kl))(flat)), flat, unravel
 
 
-@pytest.mark.parametrize("discrete", [False, True])
-def test_the_fisher_product_is_the_kls_hessian_and_cg_solves_with_it(discrete):
-    spec, net = Spec(3, 4, discrete, (), 10), MLP((5,), last_scale=1.0)
+@pytest.mark.parametrize(("discrete", "nvec"), [(False, None), (True, None), (True, (1, 3))])
+def test_the_fisher_product_is_the_kls_hessian_and_cg_solves_with_it(discrete, nvec):
+    spec, net = Spec(3, 4, discrete, (), 10, nvec=nvec), MLP((5,), last_scale=1.0)
     theta = policy.init(jax.random.key(0), net, spec, -0.7)
     obs = jax.random.normal(jax.random.key(1), (30, 3))
     hessian, flat, unravel = dense(theta, obs, net)

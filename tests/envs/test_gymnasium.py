@@ -25,8 +25,7 @@ def user(name: str, num_envs: int = 2, limits=(1.0,), **kwargs):
 
 
 def zeros(env) -> np.ndarray:
-    spec = env.spec
-    return np.zeros(env.num_envs, np.int32) if spec.discrete else np.zeros((env.num_envs, spec.action_size), np.float32)
+    return np.zeros((env.num_envs, *env.spec.action_shape), env.spec.action_dtype)
 
 
 def test_a_wrapped_cart_pole_gives_the_physics_of_gymnasium_and_the_wrappers_cost():
@@ -195,6 +194,24 @@ def test_discrete_actions_count_from_the_spaces_start():
     assert [int(e.env.unwrapped.last_action) for e in env._envs.envs.values()] == [5, 7]
 
 
+def test_several_discrete_actions_come_in_the_shape_of_their_space():
+    env = user("MultiAction", 2)
+    assert (env.spec.nvec, env.spec.action_size, env.spec.action_shape) == ((2, 3), 5, (2,))
+    env.step(np.array([[0, 2], [1, 0]], np.int32))
+    given = [e.env.unwrapped.last_action for e in env._envs.envs.values()]
+    assert [action.tolist() for action in given] == [[[0, 7]], [[1, 5]]]
+    assert all(action in e.env.action_space for action, e in zip(given, env._envs.envs.values(), strict=True))
+
+
+def test_binary_actions_are_choices_of_two():
+    env = user("BinaryAction", 1)
+    assert (env.spec.nvec, env.spec.action_shape) == ((2, 2, 2), (3,))
+    env.step(np.array([[1, 0, 1]], np.int32))
+    given = env._envs.envs[0].env.unwrapped.last_action
+    assert given.tolist() == [1, 0, 1]
+    assert given in env._envs.envs[0].env.action_space
+
+
 def test_the_same_seed_gives_the_same_starts_and_each_environment_and_episode_its_own():
     env = user("Counter", 2, stagger=False)
 
@@ -259,7 +276,8 @@ def test_an_environment_that_cannot_be_replayed_says_so(caplog):
         ("user_envs:TwoCosts-v0", {}, r"2 cost\(s\) \(cost_0, cost_1\), but 1 limit\(s\).*--cost-limit"),
         ("user_envs:Counter-v0", {"limits": [-3.0]}, "limit of cost is -3.0.*at least 0"),
         ("user_envs:Endless-v0", {"discounts": [1.0]}, "no time limit.*below 1.*max_episode_steps"),
-        ("user_envs:MultiAction-v0", {}, "MultiDiscrete.*Discrete and Box"),
+        ("user_envs:DictAction-v0", {}, "action space Dict.*only Discrete, MultiDiscrete, .*gymnasium.ActionWrapper"),
+        ("user_envs:WholeAction-v0", {}, "action space Box.*int32.*Box of floats.*gymnasium.ActionWrapper"),
         ("user_envs:SequenceObs-v0", {}, "observation space Sequence.*no fixed size"),
         ("user_envs:OldApi-v0", {}, r"OldApi.step returned 4 values: it must return 5 .* or 6"),
         ("user_envs:EarlyCostWord-v0", {}, "returned 'dear' as its cost"),

@@ -32,7 +32,7 @@ from focops.core.description import Description
 from focops.core.estimate import estimate
 from focops.core.fields import FractionBelow1, InnerFraction, pytree_config
 from focops.core.first_order import State
-from focops.core.normalize import RunningStats
+from focops.core.normalize import Stats
 from focops.core.spec import Spec
 from focops.core.types import Rollout
 
@@ -72,7 +72,7 @@ def init(key: Key[Array, ""], spec: Spec, config: Config) -> State:
 
 
 def update(
-    key: Key[Array, ""], state: State, rollout: Rollout, stats: RunningStats, progress: Float[Array, ""], config: Config
+    key: Key[Array, ""], state: State, rollout: Rollout, stats: Stats, progress: Float[Array, ""], config: Config
 ) -> tuple[State, Info]:
     discounts = jnp.array(config.cost_discounts)
     value = values(state.critics, rollout.obs, config, first=1)

@@ -27,7 +27,7 @@ from focops.core.description import Description
 from focops.core.estimate import Batch, estimate
 from focops.core.fields import Fraction, Positive, PositiveFraction, pytree_config
 from focops.core.first_order import Info, State
-from focops.core.normalize import RunningStats
+from focops.core.normalize import Stats
 from focops.core.spec import Spec
 from focops.core.types import Params, Rollout
 
@@ -67,7 +67,7 @@ def init(key: Key[Array, ""], spec: Spec, config: Config) -> State:
 
 
 def update(
-    key: Key[Array, ""], state: State, rollout: Rollout, stats: RunningStats, progress: Float[Array, ""], config: Config
+    key: Key[Array, ""], state: State, rollout: Rollout, stats: Stats, progress: Float[Array, ""], config: Config
 ) -> tuple[State, Info]:
     """One pass of Algorithm 1's loop, from a batch of trajectories to the next policy."""
     critics, batch, cost = estimate(state.critics, state.policy, rollout, stats, progress, config)

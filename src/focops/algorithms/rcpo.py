@@ -20,7 +20,7 @@ from focops.core.description import Description
 from focops.core.estimate import Batch, estimate
 from focops.core.fields import InnerFraction, NotNegative, pytree_config
 from focops.core.first_order import Info, State
-from focops.core.normalize import RunningStats
+from focops.core.normalize import Stats
 from focops.core.spec import Spec
 from focops.core.types import Params, Rollout
 
@@ -45,7 +45,7 @@ def init(key: Key[Array, ""], spec: Spec, config: Config) -> State:
 
 
 def update(
-    key: Key[Array, ""], state: State, rollout: Rollout, stats: RunningStats, progress: Float[Array, ""], config: Config
+    key: Key[Array, ""], state: State, rollout: Rollout, stats: Stats, progress: Float[Array, ""], config: Config
 ) -> tuple[State, Info]:
     penalised = rollout._replace(reward=rollout.reward - rollout.cost @ state.nu)
     critics, batch, cost = estimate(state.critics, state.policy, penalised, stats, progress, config)

@@ -16,7 +16,7 @@ from focops.core import second_order
 from focops.core.description import UNCONSTRAINED, Description
 from focops.core.estimate import estimate
 from focops.core.fields import Finite, pytree_config
-from focops.core.normalize import RunningStats
+from focops.core.normalize import Stats
 from focops.core.second_order import Info, State
 from focops.core.spec import Spec
 from focops.core.types import Rollout
@@ -37,7 +37,7 @@ def init(key: Key[Array, ""], spec: Spec, config: Config) -> State:
 
 
 def update(
-    key: Key[Array, ""], state: State, rollout: Rollout, stats: RunningStats, progress: Float[Array, ""], config: Config
+    key: Key[Array, ""], state: State, rollout: Rollout, stats: Stats, progress: Float[Array, ""], config: Config
 ) -> tuple[State, Info]:
     critics, batch, cost = estimate(state.critics, state.policy, rollout, stats, progress, config)
     state = state._replace(critics=critics)

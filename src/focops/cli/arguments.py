@@ -187,6 +187,7 @@ class _TrainArguments(TrainConfig):
     init_from: Annotated[Path | None, tyro.conf.arg(name="from", metavar="RUN", help_behavior_hint="")] = None
     out: Annotated[Path | None, _hint("DIR", "(default: runs/TASK-ALGO-SEED-TIME)")] = None
     """The run's directory."""
+    layout: Annotated[str, tyro.conf.Fixed, tyro.conf.Suppress] = ""
     given: Annotated[Given, tyro.conf.Fixed, tyro.conf.Suppress] = GIVEN_NOTHING
     seeds: Annotated[str, _hint("SEEDS", "")] = ""
     """Several seeds, as 0..3 or 0,2,5: one run each."""

@@ -13,7 +13,7 @@ _NAMES = {"algorithm": "--algo", "init_from": "--from"}
 """Flags that are not called as their field."""
 _DECIDE = {"algorithm": "focops", "preset": "fast", "backend": "cpu"}
 """Fields that decide what the other defaults are, and their own."""
-_ELSEWHERE = ("algo", "task", "steps", "out", "given", *_DECIDE)
+_ELSEWHERE = ("algo", "task", "steps", "out", "layout", "given", *_DECIDE)
 
 
 def evaluate(out: Path | str) -> str:

@@ -14,7 +14,8 @@ from focops.core.fields import (
     pytree_config,
     static,
 )
-from focops.core.networks import MLP, Network
+from focops.core.networks import MLP, NatureCNN, Network
+from focops.core.spec import Spec
 
 
 @pytree_config
@@ -42,7 +43,8 @@ class Config:
     """σ starts in units of the actions, e^init_log_std · (half an action's range): the same share of what each can do.
     If not, as published, the same σ for all."""
     hidden: Widths = static((64, 64))
-    """Widths of the tanh layers of the policy and of each critic."""
+    """Widths of the tanh layers of the policy and of each critic; of images, if not these, of the layers behind the
+    convolutions in place of 512."""
     bootstrap_time_limit: bool = static(True)
     """Value the future beyond a time limit; if not, it counts as an end (V = 0)."""
     cost_estimator: Literal["ages", "episodes"] = static("ages")
@@ -52,7 +54,7 @@ class Config:
     is as damped as before, and less noise comes through. If not, as published, the last policies swing as the first
     ones."""
     network: Network | None = static(None)
-    """Another network than the MLP (from Python only)."""
+    """Another network than the MLP, or for images than the NatureCNN (from Python only)."""
     limits: tuple[float, ...] = ()
     """b: filled from the constraints."""
     cost_discounts: tuple[float, ...] = ()
@@ -67,6 +69,15 @@ class Config:
 
 FILLED = ("limits", "cost_discounts", "updates", "margin", "margin_errors")
 """Fields that a run fills: nobody sets them."""
+
+
+def network_for(config: Config, spec: Spec, task: str) -> Network | None:
+    """The network that is given, or the one for images; None for an MLP."""
+    if config.network is not None or spec.image is None:
+        return config.network
+    chosen = NatureCNN(spec.image) if config.hidden == Config.hidden else NatureCNN(spec.image, config.hidden)
+    chosen.require_size(task)
+    return chosen
 
 
 def network(config: Config) -> Network:

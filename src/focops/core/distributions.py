@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
+from focops.core.fields import pytree_config, static
+
 _LOG_2PI = float(np.log(2 * np.pi))
 
 
@@ -70,4 +72,48 @@ class Categorical(NamedTuple):
         return jnp.sum(jnp.exp(log_p) * (log_p - log_q), -1)
 
 
-Distribution = DiagonalGaussian | Categorical
+_NEVER = -1e9
+"""The logit of what cannot be chosen: finite, so that its share in an entropy is 0·finite."""
+
+
+@pytree_config
+class MultiCategorical:
+    """Independent choices of one of nvec[0], nvec[1], … actions; their logits side by side. They are computed as a
+    `Categorical` with one more axis, padded to the longest."""
+
+    logits: Float[Array, "*batch A"]
+    nvec: tuple[int, ...] = static(())
+
+    @staticmethod
+    def noise(key: Key[Array, ""], shape: tuple[int, ...], action_size: int) -> Float[Array, "*batch A"]:
+        return Categorical.noise(key, shape, action_size)
+
+    def sample(self, noise: Float[Array, "*batch A"]) -> Int[Array, "*batch K"]:
+        return Categorical(self._apart(self.logits + noise)).mode()
+
+    def mode(self) -> Int[Array, "*batch K"]:
+        return self._choices.mode()
+
+    def log_prob(self, action: Int[Array, "*batch K"]) -> Float[Array, "*batch"]:
+        return jnp.sum(self._choices.log_prob(action), -1)
+
+    def entropy(self) -> Float[Array, "*batch"]:
+        return jnp.sum(self._choices.entropy(), -1)
+
+    def kl(self, other: Any) -> Float[Array, "*batch"]:
+        """KL(self ‖ other), the other of the same kind."""
+        return jnp.sum(self._choices.kl(other._choices), -1)
+
+    @property
+    def _choices(self) -> Categorical:
+        return Categorical(self._apart(self.logits))
+
+    def _apart(self, logits: Float[Array, "*batch A"]) -> Float[Array, "*batch K N"]:
+        """A row for each choice, of as many places as the longest needs."""
+        sizes = np.array(self.nvec)[:, None]
+        place = np.arange(max(self.nvec))
+        index = np.minimum(np.cumsum(sizes, 0) - sizes + place, sizes.sum() - 1)
+        return jnp.where(place < sizes, logits[..., index], _NEVER)
+
+
+Distribution = DiagonalGaussian | Categorical | MultiCategorical

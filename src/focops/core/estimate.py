@@ -11,7 +11,7 @@ from focops.core.advantages import gae, standardize
 from focops.core.base import Config, network
 from focops.core.critics import Critics, in_units_of, values
 from focops.core.distributions import Distribution
-from focops.core.normalize import RunningStats
+from focops.core.normalize import Stats
 from focops.core.types import Params, Rollout
 
 _MOST_MARGIN = 0.05
@@ -22,7 +22,7 @@ class Batch(NamedTuple):
     """Samples of one policy; N of them, or a minibatch."""
 
     obs: Float[Array, "N O"]
-    action: Float[Array, "N A"] | Int[Array, "N"]
+    action: Float[Array, "N A"] | Int[Array, "N"] | Int[Array, "N K"]
     old: Distribution
     old_log_prob: Float[Array, "N"]
     advantage: Float[Array, "N"]
@@ -48,7 +48,7 @@ def estimate(
     critics: Critics,
     theta: Params,
     rollout: Rollout,
-    stats: RunningStats,
+    stats: Stats,
     progress: Float[Array, ""] | float,
     config: Config,
 ) -> tuple[Critics, Batch, CostEstimate]:

@@ -59,7 +59,7 @@ def init(
     key: Key[Array, ""], spec: Spec, config: Config, nu: Float[Array, ""] | float = 0.0, memory: Any = ()
 ) -> State:
     policy_key, value_key, cost_key = jax.random.split(key, 3)
-    theta = policy.init(policy_key, network(config), spec, config.init_log_std, config.std_units)
+    theta: Params = policy.init(policy_key, network(config), spec, config.init_log_std, config.std_units)
     learned = critics.init(value_key, cost_key, spec, config)
     return State(theta, sgd.ADAM.init(theta), learned, jnp.full(len(spec.constraints), nu, jnp.float32), memory)
 

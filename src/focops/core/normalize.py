@@ -1,9 +1,15 @@
-"""Running observation statistics: every network sees (obs − mean) / std of all observations so far."""
+"""Running observation statistics: every network sees (obs − mean) / std of all observations so far.
+
+Of images it sees the bytes / 255: their range is known, and statistics of single pixels would take away what the pixels
+of a picture have in common.
+"""
 
 from typing import NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
+
+from focops.core.spec import Spec
 
 _MIN_STD = 1e-2
 CLIP = 5.0
@@ -17,12 +23,25 @@ class RunningStats(NamedTuple):
     count: Float[Array, ""]  # pyright: ignore[reportIncompatibleMethodOverride]
 
 
+class Bytes(NamedTuple):
+    """Of images, whose range is known."""
+
+
+Stats = RunningStats | Bytes
+
+
+def of(spec: Spec) -> Stats:
+    return init(spec.obs_size) if spec.image is None else Bytes()
+
+
 def init(obs_size: int) -> RunningStats:
     return RunningStats(jnp.zeros(obs_size), jnp.zeros(obs_size), jnp.zeros(()))
 
 
-def observe(stats: RunningStats, obs: Float[Array, "E O"]) -> RunningStats:
+def observe(stats: Stats, obs: Float[Array, "E O"]) -> Stats:
     """Merge E more observations (Chan's parallel form of Welford's update)."""
+    if isinstance(stats, Bytes):
+        return stats
     n = obs.shape[0]
     total = stats.count + n
     batch_mean = jnp.mean(obs, 0)
@@ -32,7 +51,9 @@ def observe(stats: RunningStats, obs: Float[Array, "E O"]) -> RunningStats:
     return RunningStats(stats.mean + share * shift, variance, total)
 
 
-def apply(stats: RunningStats, obs: Float[Array, "*batch O"]) -> Float[Array, "*batch O"]:
-    """(obs − mean) / max(std, 0.01), clipped to ±5."""
+def apply(stats: Stats, obs: Float[Array, "*batch O"]) -> Float[Array, "*batch O"]:
+    """(obs − mean) / max(std, 0.01), clipped to ±5; of images obs / 255."""
+    if isinstance(stats, Bytes):
+        return obs / 255
     std = jnp.maximum(jnp.sqrt(stats.variance), _MIN_STD)
     return jnp.clip((obs - stats.mean) / std, -CLIP, CLIP)

@@ -6,7 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
-from focops.core.distributions import Categorical, DiagonalGaussian, Distribution
+from focops.core.distributions import Categorical, DiagonalGaussian, Distribution, MultiCategorical
+from focops.core.fields import pytree_config, static
 from focops.core.networks import Network
 from focops.core.spec import Spec
 from focops.core.types import Params
@@ -21,7 +22,13 @@ class CategoricalParams(NamedTuple):
     network: Params
 
 
-PolicyParams = GaussianParams | CategoricalParams
+@pytree_config
+class MultiCategoricalParams:
+    network: Params
+    nvec: tuple[int, ...] = static(())
+
+
+PolicyParams = GaussianParams | CategoricalParams | MultiCategoricalParams
 _NO_BOUND = 1e3
 """A range wider than this does not indicate the scale of an action."""
 
@@ -35,6 +42,8 @@ def init(
 ) -> PolicyParams:
     """A new network; σ = e^init_log_std, with `std_units` times half of each action's range."""
     params = network.init(key, spec.obs_size, spec.action_size)
+    if spec.nvec is not None:
+        return MultiCategoricalParams(params, spec.nvec)
     if spec.discrete:
         return CategoricalParams(params)
     return GaussianParams(params, init_log_std + std_units * jnp.asarray(np.log(_half_range(spec)), jnp.float32))
@@ -53,6 +62,8 @@ def distribution(network: Network, params: PolicyParams, obs: Float[Array, "*bat
     output = network.apply(params.network, obs)
     if isinstance(params, GaussianParams):
         return DiagonalGaussian(output, params.log_std)
+    if isinstance(params, MultiCategoricalParams):
+        return MultiCategorical(output, params.nvec)
     return Categorical(output)
 
 

@@ -28,7 +28,7 @@ class Trajectories(NamedTuple):
     """Normalised, as the policy saw it."""
     raw_obs: Float[Array, "T E O"]
     """The observation before normalisation."""
-    action: Float[Array, "T E A"] | Int[Array, "T E"]
+    action: Float[Array, "T E A"] | Int[Array, "T E"] | Int[Array, "T E K"]
     reward: Float[Array, "T E"]
     cost: Float[Array, "T E m"]
     terminated: Bool[Array, "T E"]
@@ -46,7 +46,7 @@ class Rollout(NamedTuple):
 
     obs: Float[Array, "T E O"]
     raw_obs: Float[Array, "T E O"]
-    action: Float[Array, "T E A"] | Int[Array, "T E"]
+    action: Float[Array, "T E A"] | Int[Array, "T E"] | Int[Array, "T E K"]
     reward: Float[Array, "T E"]
     cost: Float[Array, "T E m"]
     terminated: Bool[Array, "T E"]

@@ -201,7 +201,9 @@ class Pace:
 
 def title(config: Any) -> str:
     out = f" → {config.out}" if config.out else ""
-    return f"{config.task} · {config.algorithm} · {config.preset} · seed {config.seed}{out}"
+    network = getattr(config.algo, "network", None)
+    shown = "" if network is None else f" · network {str(network).splitlines()[0]}"
+    return f"{config.task} · {config.algorithm} · {config.preset} · seed {config.seed}{shown}{out}"
 
 
 def constraint_names(record: Record) -> list[str]:

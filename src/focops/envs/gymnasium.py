@@ -66,14 +66,13 @@ class GymnasiumVector:
             discrete=found["discrete"],
             constraints=constrain(self.env_id, found["costs"], limits, discounts, time_limit),
             time_limit=time_limit,
-            action_low=found["action_low"],
-            action_high=found["action_high"],
+            **{name: _tuple(found[name]) for name in ("action_low", "action_high", "nvec", "image")},
+            layout=found["layout"],
         )
         self._envs.add(range(1, num_envs))
         self._replayable = min(time_limit or REPLAYED, REPLAYED)
-        shape = (2 * self._replayable, num_envs)
-        discrete = self.spec.discrete
-        self._actions = np.zeros(shape, np.int32) if discrete else np.zeros((*shape, self.spec.action_size), np.float32)
+        shape = (2 * self._replayable, num_envs, *self.spec.action_shape)
+        self._actions = np.zeros(shape, self.spec.action_dtype)
         self.reset(0)
 
     def reset(self, seed: int) -> None:
@@ -219,3 +218,7 @@ class GymnasiumVector:
                 f" (index {tuple(map(int, index))}) at step {self._steps}, age {self.age[i]} of its episode:"
                 f" only finite numbers can be learned from; end the episode there instead{self._seed_of(int(i))}"
             )
+
+
+def _tuple(numbers: Sequence[Any] | None) -> tuple[Any, ...] | None:
+    return None if numbers is None else tuple(numbers)

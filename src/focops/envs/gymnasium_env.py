@@ -195,18 +195,6 @@ def require_in_range(space: spaces.Space, value: Any) -> None:
             raise ValueError(f"{value} is not within {first} and {first + count - 1}")
 
 
-def action_encoder(env_id: str, space: spaces.Space) -> tuple[int, bool, Callable[[np.ndarray], Any]]:
-    """(size, discrete, function from the policy's actions [E, A] or [E] to the environment's)."""
-    if isinstance(space, spaces.Discrete):
-        return int(space.n), True, lambda action: action.astype(np.int64) + space.start
-    if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating) and space.low.size:
-        low, high, shape = space.low.ravel(), space.high.ravel(), space.shape
-        return low.size, False, lambda action: np.clip(action, low, high).astype(space.dtype).reshape(-1, *shape)
-    raise UsageError(
-        f"{env_id} has the action space {space}: only Discrete and Box of floats that are not empty can be trained"
-    )
-
-
 def check_shapes(space: spaces.Space, obs: Any) -> None:
     """Raise ValueError for an array of another shape than its space's: flattening accepts some of them."""
     if isinstance(space, spaces.Dict | spaces.Tuple):
@@ -215,9 +203,3 @@ def check_shapes(space: spaces.Space, obs: Any) -> None:
             check_shapes(part, obs[name])
     elif isinstance(space, spaces.Box) and np.shape(obs) != space.shape:
         raise ValueError(f"shape {np.shape(obs)}")
-
-
-def action_bounds(space: spaces.Space) -> dict[str, tuple[float, ...]]:
-    if isinstance(space, spaces.Box) and space.is_bounded():
-        return {"action_low": tuple(space.low.ravel().tolist()), "action_high": tuple(space.high.ravel().tolist())}
-    return {}

@@ -5,10 +5,11 @@ from typing import Any
 
 from focops.envs.checked_env import CheckedEnv
 from focops.envs.deadline import Deadline
-from focops.envs.gymnasium_env import action_bounds, action_encoder, source_of, time_limit_of
+from focops.envs.gymnasium_env import source_of, time_limit_of
 from focops.envs.names import Opening
+from focops.envs.plain_env import spaces
 from focops.envs.worker import Envs
-from focops.errors import RunError
+from focops.errors import RunError, UsageError
 
 
 class LocalEnvs(Envs):
@@ -25,8 +26,10 @@ class LocalEnvs(Envs):
         with self.deadline:
             self._source = source_of(opening.env, opening.cost)
             self._first = first = self.envs[index] = CheckedEnv(self._source, index)
-        space = first.env.action_space
-        action_size, discrete, self.encode = action_encoder(self.env_id, space)
+        try:
+            described, self.encode = spaces(first.env.observation_space, first.env.action_space)
+        except ValueError as error:
+            raise UsageError(f"{self.env_id} has {error}") from None
         if costs is None:
             with self.deadline:
                 first.find_costs(opening.needs_cost, opening.order)
@@ -34,11 +37,7 @@ class LocalEnvs(Envs):
             first.costs, first.named = tuple(costs[0]), costs[1]
         self.description: dict[str, Any] = {
             "obs_size": first.obs_size,
-            "action_size": action_size,
-            "discrete": discrete,
-            "action_low": None,
-            "action_high": None,
-            **action_bounds(space),
+            **described,
             "time_limit": time_limit_of(first.env),
             "costs": list(first.costs),
             "named": first.named,

@@ -1,6 +1,7 @@
 """One environment of gym (from 0.21 on) or Gymnasium, for a worker that has no focops: `checked_env.py` in small.
 
-Python 3.8 to 3.13, the standard library and NumPy. Steps may have 4, 5 or 6 values.
+Python 3.8 to 3.13, the standard library and NumPy. Steps may have 4, 5 or 6 values. What spaces mean to a policy is
+said here for focops as well: `spaces`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+_KINDS = ("Box", "Discrete", "MultiDiscrete", "MultiBinary", "Dict", "Tuple")
+"""Spaces that have a fixed size."""
 _ADDED = ("TimeLimit", "OrderEnforcing", "PassiveEnvChecker")
 """Wrappers that `make` of gym or Gymnasium adds to every environment."""
 
@@ -46,29 +49,15 @@ class PlainEnv:
 
     def describe(self, needs_cost, order):
         """What a vector must know of its environments, and the function from the policy's actions to theirs."""
-        space = self.env.action_space
-        discrete, box = (type(space).__name__ == name for name in ("Discrete", "Box"))
-        if not discrete and not (box and space.dtype.kind == "f" and space.low.size):
-            raise UsageError(
-                f"{self.id} has the action space {space}: only Discrete and Box of floats that are not empty can be"
-                " trained"
-            )
-        if discrete:
-            size, bounds, start = int(space.n), (None, None), int(getattr(space, "start", 0))
-            encode = lambda action: action.astype(np.int64) + start
-        else:
-            low, high = space.low.ravel(), space.high.ravel()
-            size, bounded = low.size, np.isfinite(low).all() and np.isfinite(high).all()
-            bounds = (low.tolist(), high.tolist()) if bounded else (None, None)
-            encode = lambda action: np.clip(action, low, high).astype(space.dtype).reshape((-1, *space.shape))
+        try:
+            described, encode = spaces(self.space, self.env.action_space)
+        except ValueError as error:
+            raise UsageError(f"{self.id} has {error}") from None
         if self.costs is None:
             self._find_costs(needs_cost, order)
         description = {
             "obs_size": self.obs_size,
-            "action_size": size,
-            "discrete": discrete,
-            "action_low": bounds[0],
-            "action_high": bounds[1],
+            **described,
             "time_limit": self.time_limit or getattr(getattr(self.env, "spec", None), "max_episode_steps", None),
             "costs": self.costs,
             "named": self.named,
@@ -213,9 +202,78 @@ def _without_wrappers(env, name):
     return env, min((limit for limit in limits if limit is not None), default=None)
 
 
+def kind_of(space):
+    """The library's class that a space is of, by name; one of the user's own may extend it."""
+    names = [each.__name__ for each in type(space).__mro__]
+    return next((kind for kind in _KINDS if kind in names), names[0])
+
+
+def spaces(observed, acted):
+    """What a policy must know of an environment's spaces, and the function from its actions to theirs. ValueError for
+    what it cannot learn from."""
+    described, encode = actions(acted)
+    image, parts = image_of(observed), [observed]
+    for part in parts:
+        parts += part.spaces.values() if kind_of(part) == "Dict" else part.spaces if kind_of(part) == "Tuple" else []
+        if image is None and image_of(part):
+            raise ValueError(
+                f"the observation space {layout(observed)}, with an image beside other things: only an image alone gets"
+                " a convolutional network. Observe the image alone, or flatten all of it for an MLP"
+                " (gymnasium.wrappers.FlattenObservation)"
+            )
+    vectors = image is None and kind_of(observed) in ("Box", "Discrete") and kind_of(acted) in ("Box", "Discrete")
+    described.update(image=image, layout="" if vectors else f"{layout(observed)} → {layout(acted)}")
+    return described, encode
+
+
+def image_of(space):
+    """The shape of a space that is an image, a Box of bytes of rank 3, or of rank 2 for one channel; else None."""
+    is_image = kind_of(space) == "Box" and space.dtype == np.uint8 and len(space.shape) in (2, 3)
+    return list(space.shape) if is_image else None
+
+
+def layout(space):
+    """A space in words: the parts, with their names, sizes and types, in the order in which they are flattened."""
+    kind = kind_of(space)
+    if kind == "Dict":
+        parts: Any = [f"{name}: {layout(part)}" for name, part in space.spaces.items()]
+    elif kind == "Tuple":
+        parts = map(layout, space.spaces)
+    else:
+        parts = [space.n] if kind == "Discrete" else np.ravel(space.nvec) if kind == "MultiDiscrete" else space.shape
+    words = f"{kind}({', '.join(map(str, parts))})"
+    return f"{words} {space.dtype}" if kind == "Box" else words
+
+
+def actions(space):
+    """What a policy must know of an action space, and the function from its actions [n, A], [n] or [n, K] to the
+    space's. ValueError for a space that it has no distribution for."""
+    kind = kind_of(space)
+    described: Any = {"discrete": kind != "Box", "nvec": None, "action_low": None, "action_high": None}
+    if kind == "Discrete":
+        start = int(getattr(space, "start", 0))
+        described.update(action_size=int(space.n), action_shape=[])
+        return described, lambda action: action.astype(np.int64) + start
+    if kind in ("MultiDiscrete", "MultiBinary") and np.prod(space.shape):
+        nvec = np.ravel(space.nvec) if kind == "MultiDiscrete" else np.full(np.prod(space.shape), 2)
+        start = np.ravel(getattr(space, "start", 0))
+        described.update(action_size=int(nvec.sum()), action_shape=[nvec.size], nvec=nvec.tolist())
+        return described, lambda action: (action + start).astype(space.dtype).reshape((-1, *space.shape))
+    if kind == "Box" and space.dtype.kind == "f" and space.low.size:
+        low, high = space.low.ravel(), space.high.ravel()
+        described.update(action_size=low.size, action_shape=[low.size])
+        if np.isfinite(low).all() and np.isfinite(high).all():
+            described.update(action_low=low.tolist(), action_high=high.tolist())
+        return described, lambda action: np.clip(action, low, high).astype(space.dtype).reshape((-1, *space.shape))
+    raise ValueError(
+        f"the action space {space}: only Discrete, MultiDiscrete, MultiBinary and Box of floats, none of them empty,"
+        " can be trained; wrap the environment in one that takes such actions (gymnasium.ActionWrapper)"
+    )
+
+
 def flat(space, value):
     """An observation as one vector, as Gymnasium flattens it; ValueError for what is not of the space."""
-    kind = type(space).__name__
+    kind = kind_of(space)
     if kind in ("Box", "MultiBinary"):
         array = np.asarray(value, np.float64)
         if array.shape != tuple(space.shape):

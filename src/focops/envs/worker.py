@@ -44,7 +44,7 @@ class Envs:
         """The number of the environment that is asked."""
         self.description = {}
         self.encode = lambda action: action
-        """From the policy's actions [n, A] or [n] to the environment's."""
+        """From the policy's actions [n, A], [n] or [n, K] to the environment's."""
 
     def open(self, index):
         raise NotImplementedError
@@ -58,8 +58,8 @@ class Envs:
     def step_seconds(self):
         """The median time of the first steps of an episode; 0 if it cannot be measured."""
         (index, env), times = next(iter(self.envs.items())), []
-        size, discrete = self.description["action_size"], self.description["discrete"]
-        (action,) = self.encode(np.zeros(1, np.int32) if discrete else np.zeros((1, size), np.float32))
+        dtype = np.int32 if self.description["discrete"] else np.float32
+        (action,) = self.encode(np.zeros((1, *self.description["action_shape"]), dtype))
         self.current[0] = index
         try:
             with self.deadline:

@@ -48,9 +48,6 @@ class WorkerEnvs:
         try:
             self._start(1)
             self.description: dict[str, Any] = self._ask("open", {0: self._opening(range(1), None)})[0]
-            for name in ("action_low", "action_high"):  # JSON knows no tuples
-                bounds = self.description[name]
-                self.description[name] = None if bounds is None else tuple(bounds)
         except BaseException:
             self._ended()
             raise
@@ -140,7 +137,7 @@ class WorkerEnvs:
     def _share(self) -> None:
         """Make the arrays and let every worker map them. The file has no name any more once they have."""
         e, found = self.num_envs, self.description
-        action = ("<i4", (e,)) if found["discrete"] else ("<f4", (e, found["action_size"]))
+        action = "<i4" if found["discrete"] else "<f4", (e, *found["action_shape"])
         shapes = {
             "action": action, "obs": ("<f4", (e, found["obs_size"])), "reward": ("<f8", (e,)),
             "cost": ("<f8", (e, len(found["costs"]))), "terminated": ("|b1", (e,)), "truncated": ("|b1", (e,)),

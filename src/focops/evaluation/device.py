@@ -49,7 +49,7 @@ class Policies(NamedTuple):
     """R policies, every array with R in front."""
 
     params: PolicyParams
-    stats: normalize.RunningStats
+    stats: normalize.Stats
     deterministic: Bool[Any, "R"]
     """Take the mean (most likely) actions."""
 
@@ -59,7 +59,7 @@ def device_episodes(
     constraints: Sequence[Constraint] | None,
     network: Network,
     policies: PolicyParams,
-    stats: normalize.RunningStats,
+    stats: normalize.Stats,
     seeds: Sequence[int],
     episodes: int,
     deterministic: Any,
@@ -82,7 +82,7 @@ def run_episodes(
     constraints: Sequence[Constraint] | None,
     network: Network,
     policies: PolicyParams,
-    stats: normalize.RunningStats,
+    stats: normalize.Stats,
     seeds: Sequence[int],
     episodes: int,
     deterministic: Any,

@@ -13,6 +13,7 @@ import numpy as np
 
 from focops.algorithms import ALGORITHMS
 from focops.config import TrainConfig
+from focops.core import networks
 from focops.core.fields import field_types
 from focops.envs.names import GIVEN_NOTHING, Given, named
 from focops.errors import UsageError
@@ -38,6 +39,12 @@ def config_to_json(config: TrainConfig) -> dict[str, Any]:
     return encoded | ({"given": given} if given else {})
 
 
+def config_to_flat_json(config: TrainConfig) -> dict[str, Any]:
+    """The same without nesting: `algo.temperature` for a field of the algorithm's."""
+    encoded = config_to_json(config)
+    return encoded | {f"algo.{name}": value for name, value in encoded.pop("algo").items()}
+
+
 def config_from_json(data: dict[str, Any], network: Any = None, given: Given = GIVEN_NOTHING) -> TrainConfig:
     """The config that `config_to_json` wrote, with the network and what else it could not write; UsageError for all
     else.
@@ -54,6 +61,7 @@ def config_from_json(data: dict[str, Any], network: Any = None, given: Given = G
     algo = fields.get("algo")
     if not isinstance(algo, dict):
         raise UsageError(f"config.json: algo is {algo!r}; it must be an object with the algorithm's hyper-parameters")
+    network = networks.from_json(algo.get("network")) if network is None else network
     if algo.get("network") is not None and network is None:
         raise UsageError(
             f"config.json: the run used a network given in Python, {algo['network']}, which a file cannot hold; "
@@ -107,7 +115,7 @@ def _encode(value: Any) -> Any:
         return value._asdict()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        network = {"network": repr(fields["network"])} if fields.get("network") is not None else {}
+        network = {"network": networks.to_json(fields["network"])} if fields.get("network") is not None else {}
         return {name: _encode(item) for name, item in (fields | network).items()}
     if isinstance(value, Path):
         return str(value)

@@ -11,7 +11,7 @@ from typing import Any, Self
 from focops.config import TrainConfig
 from focops.envs.names import GIVEN_NOTHING, Given
 from focops.errors import RunError, UsageError
-from focops.runs.config_json import config_from_json, config_to_json
+from focops.runs.config_json import config_from_json, config_to_flat_json, config_to_json
 from focops.runs.files import make_own_folder, refuse_link, resume_command, write_json
 from focops.runs.identity import Identity, run_id
 from focops.runs.lock import Lock
@@ -135,8 +135,8 @@ class RunDirectory:
 
     def record_change(self, config: TrainConfig, iteration: int) -> None:
         """Make `config` the run's from `iteration` on, and record what it changes."""
-        old = _flat(config_to_json(self.config_with(config.algo.network, config.given)))
-        new = _flat(config_to_json(config))
+        old = config_to_flat_json(self.config_with(config.algo.network, config.given))
+        new = config_to_flat_json(config)
         changed = {name: {"from": old[name], "to": new[name]} for name in new if old[name] != new[name]}
         if changed:
             self.write_config(config, changes=[*self.changes, {"iteration": iteration, **changed}])
@@ -168,6 +168,11 @@ class RunDirectory:
         `env_python` is the environments' interpreter, if it is not the one that the run has had."""
         had = self._read(self.config_file).get("env_python")
         return changed_versions(self.versions, env_python or (Path(had) if isinstance(had, str) else None))
+
+    @property
+    def layout(self) -> str:
+        """The spaces that the run was trained in; "" where they are vectors, or a version did not record them."""
+        return str(self._read(self.config_file).get("layout") or "")
 
     def write_summary(self, summary: dict[str, Any]) -> None:
         with _explained(self.summary_file, "write", _MEND):
@@ -280,12 +285,6 @@ def _lines(file: Path) -> int:
         return 0
     with _explained(file, "read", _MEND), open(file, "rb") as lines:
         return sum(line.endswith(b"\n") for line in lines)
-
-
-def _flat(config: dict[str, Any]) -> dict[str, Any]:
-    """The config without nesting: `algo.temperature` for a field of the algorithm's."""
-    algo = {f"algo.{name}": value for name, value in config["algo"].items()}
-    return {name: value for name, value in config.items() if name != "algo"} | algo
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ Identity = dict[str, Any]
 """`run_id`, `task`, `algorithm` and `seed`; files written before there was an id lack some of them."""
 
 _NOT_DECISIVE = {"out", "threads", "checkpoint_every", "env_timeout", "env_workers", "env_python"}
-_NOT_DECISIVE |= {"final_episodes", "init_from", "given"}
+_NOT_DECISIVE |= {"final_episodes", "init_from", "layout", "given"}
 """Fields of the config that do not affect a run's numbers, or that have several spellings."""
 
 _LATER = [("cost", None)]

@@ -11,9 +11,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from focops.core import normalize
+from focops.core import networks, normalize
 from focops.core import policy as core_policy
-from focops.core.networks import MLP, Network
+from focops.core.networks import MLP, NatureCNN, Network
 from focops.core.spec import Spec
 from focops.display.summary import ACTING, VERDICTS, costs_found, verdict
 from focops.errors import UsageError
@@ -25,6 +25,12 @@ from focops.training import finite
 
 FILE = "policy.safetensors"
 _DESCRIBED = ("task", "iteration", "obs_size", "action_size", "discrete", "action_low", "action_high", "hidden")
+_ALSO_DESCRIBED = ("nvec", "image", "layout", "network")
+"""Left out where there is none, as in the files of older versions."""
+
+
+_LEAST_HELD = 2**24
+"""Numbers that any file may hold: an image's policy has no statistics of its pixels, and may have fewer weights."""
 
 
 class MeanActionWarning(UserWarning):
@@ -38,7 +44,7 @@ class Policy:
         self,
         network: Network,
         params: core_policy.PolicyParams,
-        stats: normalize.RunningStats,
+        stats: normalize.Stats,
         description: dict[str, Any],
         evaluation: dict[str, Any] | None = None,
     ):
@@ -61,19 +67,31 @@ class Policy:
         self._act = act
 
     def predict(self, obs: Any, *, deterministic: bool = False) -> np.ndarray:
-        """Actions for one observation [O] or many [N, O]: sampled, or the mean (most likely) action; continuous ones
-        are clipped to the environment's bounds. MeanActionWarning, once, if the mean action was evaluated and not
-        found within its limits."""
+        """Actions for one observation [O] or many [N, O], images also in their own shape: sampled, or the mean (most
+        likely) action; continuous ones are clipped to the environment's bounds. MeanActionWarning, once, if the mean
+        action was evaluated and not found within its limits."""
         if deterministic and not self._warned:
             self._warned = True
             self._warn_of_the_mean_action()
-        obs = np.asarray(obs, np.float32)
-        size = self.description["obs_size"]
-        if obs.ndim not in (1, 2) or obs.shape[-1] != size:
-            raise UsageError(f"observations have shape {obs.shape}; this policy takes [{size}] or [N, {size}]")
+        obs = self._flat(obs)
         self._key, key = jax.random.split(self._key)
         action = self.act(key, obs, deterministic)
         return action if self.description["discrete"] else np.clip(action, self._low, self._high)
+
+    def _flat(self, obs: Any) -> np.ndarray:
+        """Observations [O] or [N, O]."""
+        size, layout = self.description["obs_size"], self.description.get("layout")
+        try:
+            obs = np.asarray(obs, np.float32)
+        except (TypeError, ValueError):  # a mapping, or parts of several sizes
+            obs = np.zeros(())
+        image = tuple(self.description.get("image") or ())
+        if image and obs.shape[-len(image) :] == image:
+            obs = obs.reshape(*obs.shape[: -len(image)], size)
+        if obs.ndim not in (1, 2) or obs.shape[-1] != size:
+            hint = f": {layout}, flattened (gymnasium.spaces.flatten)" if layout else ""
+            raise UsageError(f"observations have shape {obs.shape}; this policy takes [{size}] or [N, {size}]{hint}")
+        return obs
 
     def act(self, key: Any, obs: np.ndarray, deterministic: bool) -> np.ndarray:
         """Actions as training gives them to the environment: not clipped."""
@@ -81,6 +99,7 @@ class Policy:
 
     def require_fit(self, spec: Spec) -> None:
         """Refuse an environment of other observations or actions than the policy's."""
+        spec.require_layout(self.description.get("layout"), f"this policy, of {self.description['task']},")
         for name in ("obs_size", "action_size", "discrete"):
             found, own = getattr(spec, name), self.description[name]
             if found != own:
@@ -122,20 +141,26 @@ def mean_action_outside(evaluation: dict[str, Any] | None) -> str:
 def save_policy(
     folder: Path,
     params: core_policy.PolicyParams,
-    stats: normalize.RunningStats,
+    stats: normalize.Stats,
     spec: Spec,
     hidden: tuple[int, ...] | None,
     task: str,
     iteration: int,
     run: Identity | None = None,
     evaluation: dict[str, Any] | None = None,
+    network: Network | None = None,
 ) -> None:
-    """Write what `load` needs as one file. `hidden` is None for a user's own network; `run` identifies the run;
-    `evaluation` is what was found of this policy."""
+    """Write what `load` needs as one file. `hidden` is that of an MLP, `network` another network; `run` identifies the
+    run; `evaluation` is what was found of this policy."""
     arrays = _arrays(params, stats)
     bounds = spec.action_low, spec.action_high
     values = (task, iteration, spec.obs_size, spec.action_size, spec.discrete, *bounds, hidden)
-    meta = {"policy": dict(zip(_DESCRIBED, values, strict=True)), "run": run}
+    described = dict(zip(_DESCRIBED, values, strict=True))
+    also = {"nvec": spec.nvec, "image": spec.image, "layout": spec.layout}
+    if isinstance(network, NatureCNN):
+        also["network"] = networks.to_json(network)
+    described |= {name: value for name, value in also.items() if value}
+    meta = {"policy": described, "run": run}
     data = checkpoint.serialize(arrays, meta if evaluation is None else meta | {"evaluation": evaluation})
     path = folder / FILE
     with checkpoint.explained(f"could not write the policy {path}"):
@@ -143,7 +168,7 @@ def save_policy(
         write_atomically(path, data)
 
 
-def evaluation_of(folder: Path, params: core_policy.PolicyParams, stats: normalize.RunningStats) -> Any:
+def evaluation_of(folder: Path, params: core_policy.PolicyParams, stats: normalize.Stats) -> Any:
     """What the policy file in `folder` says was found of this very policy; None if it is of another one, or absent."""
     file, own = folder / FILE, _arrays(params, stats)
     try:
@@ -166,13 +191,14 @@ def load(path: Path | str, network: Network | None = None) -> Policy:
     described = _described(meta, file, arrays)
     _require_own(RunDirectory(Path(path)), file, meta.get("run") or {"task": described["task"]})
     if network is None:
+        network = networks.from_json(described["network"])
+    if network is None:
         if described["hidden"] is None:
             raise UsageError(f"{file} was trained with a network of its own; pass it: focops.load(path, network=…)")
         network = MLP(tuple(described["hidden"]))
-    spec = Spec(described["obs_size"], described["action_size"], described["discrete"], (), None)
-    templates = jax.eval_shape(
-        lambda: (core_policy.init(jax.random.key(0), network, spec, 0.0), normalize.init(spec.obs_size))
-    )
+    sizes: dict[str, Any] = {name: described[name] and tuple(described[name]) for name in ("nvec", "image")}
+    spec = Spec(described["obs_size"], described["action_size"], described["discrete"], (), None, **sizes)
+    templates = jax.eval_shape(lambda: (core_policy.init(jax.random.key(0), network, spec, 0.0), normalize.of(spec)))
     leaves = []
     for key_path, leaf in _leaves(*templates):
         name = jax.tree_util.keystr(key_path)
@@ -202,9 +228,10 @@ def _require_own(directory: RunDirectory, file: Path, found: Any) -> None:
 def _described(meta: Any, file: Path, arrays: checkpoint.Arrays) -> dict[str, Any]:
     """A policy's description, with types and sizes checked against the arrays: the file may come from anywhere."""
     described = meta.get("policy") if isinstance(meta, dict) else None
-    if not isinstance(described, dict) or described.keys() != set(_DESCRIBED):
+    if not isinstance(described, dict) or described.keys() - set(_ALSO_DESCRIBED) != set(_DESCRIBED):
         raise UsageError(f"{file} is not a focops policy")
-    size, held = described["action_size"], sum(array.size for array in arrays.values())
+    described = {**dict.fromkeys(_ALSO_DESCRIBED), **described}
+    size, held = described["action_size"], max(sum(array.size for array in arrays.values()), _LEAST_HELD)
     whole = lambda x: isinstance(x, int) and not isinstance(x, bool) and 0 < x <= held
     wholes = lambda x: isinstance(x, list) and 2 * (len(x) + 1) <= len(arrays) and all(map(whole, x))
     number = lambda x: isinstance(x, int | float) and (abs(x) <= sys.float_info.max or abs(x) == math.inf)
@@ -213,10 +240,21 @@ def _described(meta: Any, file: Path, arrays: checkpoint.Arrays) -> dict[str, An
         "obs_size": whole, "action_size": whole, "discrete": lambda x: isinstance(x, bool),
         "action_low": bound, "action_high": bound, "hidden": lambda x: x is None or wholes(x),
     }  # fmt: skip
+    choices = lambda x: isinstance(x, list) and all(map(whole, x)) and sum(x) == size and described["discrete"] is True
+    pixels = lambda x: isinstance(x, list) and all(map(whole, x)) and math.prod(x) == described["obs_size"]
+    checks["nvec"] = lambda x: x is None or choices(x)
+    checks["image"] = lambda x: x is None or (pixels(x) and len(x) in (2, 3))
+    checks["layout"] = lambda x: x is None or isinstance(x, str)
+    checks["network"] = lambda x: x is None or _fits(networks.from_json(x), described["image"], held)
     for name, fits in checks.items():
         if not fits(described[name]):
             raise UsageError(f"{file} is damaged or not a policy: its {name} is {reprlib.repr(described[name])}")
     return described
+
+
+def _fits(network: NatureCNN | None, image: Any, held: int) -> bool:
+    """Whether a network that a file describes takes its images, and is no larger than what the file holds."""
+    return network is not None and list(network.shape) == image and sum(network.hidden) <= held
 
 
 def _evaluated(meta: Any, file: Path) -> dict[str, Any] | None:

@@ -89,7 +89,7 @@ class Recorder:
         hidden = algo.hidden if algo.network is None else None
         save_policy(
             self.directory.policy, params, state.stats, self.spec, hidden, self.config.task, int(state.iteration),
-            self.identity, self.evaluation,
+            self.identity, self.evaluation, algo.network,
         )  # fmt: skip
 
     def fail(self, failure: Failure) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from focops.core.networks import Network
-from focops.core.normalize import RunningStats
+from focops.core.normalize import Stats
 from focops.core.types import Trajectories, VectorEnv
 from focops.training import iteration
 from focops.training.state import RunState
@@ -24,7 +24,7 @@ class Collector:
         numbers: dict[str, Any] = dict(
             obs=np.zeros((*shape, spec.obs_size), np.float32),
             raw_obs=np.zeros((*shape, spec.obs_size), np.float32),
-            action=np.zeros(shape, np.int32) if spec.discrete else np.zeros((*shape, spec.action_size), np.float32),
+            action=np.zeros((*shape, *spec.action_shape), spec.action_dtype),
             reward=np.zeros(shape, np.float32),
             cost=np.zeros((*shape, len(spec.constraints)), np.float32),
             terminated=np.zeros(shape, bool),
@@ -35,7 +35,7 @@ class Collector:
         )
         self.batch = Trajectories(**numbers)
 
-    def collect(self, state: RunState) -> tuple[Trajectories, RunningStats]:
+    def collect(self, state: RunState) -> tuple[Trajectories, Stats]:
         """A run's next batch, and the statistics at its end."""
         env, buffer, noise = self.env, self.batch, np.asarray(self._noise(state.key, state.iteration))
         params, stats = state.learner.policy, state.stats

@@ -52,7 +52,7 @@ class Trainer:
         self.env = env or make_envs(config, config.num_envs, threads, stagger=not config.fresh_episodes)
         self.spec = self.env.spec
         self.config = config
-        self.algo_config = iteration.of_run(config, self.spec.constraints)
+        self.algo_config = iteration.of_run(config, self.spec)
         algorithm = ALGORITHMS[config.algorithm]
         self.network = network(self.algo_config)
         self.collector = Collector(self.env, self.network, config.batch_size // config.num_envs)

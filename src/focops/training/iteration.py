@@ -3,7 +3,7 @@ over its runs."""
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -14,8 +14,9 @@ from jaxtyping import Array, Bool, Float, Int, Key, UInt32
 
 from focops.config import TrainConfig
 from focops.core import normalize, policy
+from focops.core.base import network_for
 from focops.core.networks import Network
-from focops.core.spec import Constraint, Spec
+from focops.core.spec import Spec
 from focops.core.types import Params, Rollout, Trajectories
 from focops.training import episodes, finite
 from focops.training.state import Record, RunState
@@ -49,7 +50,7 @@ def begin(
     """A run before its first iteration."""
     return RunState(
         algorithm.init(jax.random.fold_in(jax.random.wrap_key_data(key), 0), spec, config),
-        normalize.init(spec.obs_size),
+        normalize.of(spec),
         sims,
         episodes.init(num_envs, len(spec.constraints)),
         key,
@@ -70,10 +71,10 @@ def noise(spec: Spec, shape: tuple[int, int], key: UInt32[Array, "2"], iteration
 def act(
     network: Network,
     params: Params,
-    stats: normalize.RunningStats,
+    stats: normalize.Stats,
     obs: Float[Array, "E O"],
     noise: Float[Array, "E A"],
-) -> tuple[normalize.RunningStats, Float[Array, "E O"], Array]:
+) -> tuple[normalize.Stats, Float[Array, "E O"], Array]:
     """(statistics, normalised obs, action). Statistics take in every observation the moment it is seen, as in the
     authors' program."""
     stats = normalize.observe(stats, obs)
@@ -85,7 +86,7 @@ def learn(
     algorithm: ModuleType,
     state: RunState,
     trajectories: Trajectories,
-    stats: normalize.RunningStats,
+    stats: normalize.Stats,
     progress: Float[Array, ""],
     config: Any,
 ) -> tuple[RunState, Report]:
@@ -99,7 +100,7 @@ def learn(
     return after, Report(info, is_finite, episodes.means(counted), counted.finished)
 
 
-def normalised(trajectories: Trajectories, stats: normalize.RunningStats) -> Rollout:
+def normalised(trajectories: Trajectories, stats: normalize.Stats) -> Rollout:
     """Successors normalised: as seen one step later, or by `stats` where the episode or the batch ends there.
 
     J_C sums γ·V(next_obs) − V(obs of the next step), which must vanish for one and the same state. Normalised at two
@@ -111,11 +112,13 @@ def normalised(trajectories: Trajectories, stats: normalize.RunningStats) -> Rol
     return Rollout(**fields, next_obs=jnp.where(ended[..., None], last, later))
 
 
-def of_run(config: TrainConfig, constraints: Sequence[Constraint]) -> Any:
-    """The algorithm's config with the constraints' numbers, the margin and the number of updates."""
+def of_run(config: TrainConfig, spec: Spec) -> Any:
+    """The algorithm's config with the network, the constraints' numbers, the margin and the number of updates."""
+    constraints = spec.constraints
     auto = config.margin == "auto"
     return dataclasses.replace(
         config.algo,
+        network=network_for(config.algo, spec, config.task),
         limits=tuple(float(c.limit) for c in constraints),
         cost_discounts=tuple(float(c.discount) for c in constraints),
         updates=float(config.iterations),

@@ -29,7 +29,7 @@ class RunState(NamedTuple):
 
     learner: Any
     """The algorithm's State."""
-    stats: normalize.RunningStats
+    stats: normalize.Stats
     """The statistics that normalise observations."""
     sims: Any
     """The environments: `Simulations` on a device, the arrays of `VectorEnv.state` by name on the host."""

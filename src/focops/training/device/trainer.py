@@ -50,7 +50,7 @@ class DeviceTrainer:
         env = MjxTask.of(task, constraints[0], impl, staggered, first.self_contacts, several)
         self.configs = list(configs)
         self.specs = [dataclasses.replace(env.spec, constraints=each) for each in constraints]
-        algos = [iteration.of_run(c, each) for c, each in zip(configs, constraints, strict=True)]
+        algos = [iteration.of_run(c, each) for c, each in zip(configs, self.specs, strict=True)]
         self.iteration = 0
         """Iterations reported."""
 

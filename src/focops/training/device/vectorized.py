@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, UInt32
 
 from focops.core.networks import Network
-from focops.core.normalize import RunningStats
+from focops.core.normalize import Stats
 from focops.core.types import Trajectories
 from focops.envs.mjx import MjxTask, Simulations
 from focops.training import episodes, iteration
@@ -41,7 +41,7 @@ class Rejected(NamedTuple):
     """What learning resulted in; read only if it is not finite."""
 
     learner: Any
-    stats: RunningStats
+    stats: Stats
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class VectorizedIteration:
         physics = Physics(jnp.sum(after.sims.diverged, 1), jnp.broadcast_to(overflow, finite.shape))
         return Runs(after, finite), report._replace(finite=finite), physics, trajectories, rejected
 
-    def _collect(self, state: RunState) -> tuple[Trajectories, RunningStats, Simulations, Int[Array, ""]]:
+    def _collect(self, state: RunState) -> tuple[Trajectories, Stats, Simulations, Int[Array, ""]]:
         """T steps of every simulation."""
         runs, num = state.sims.age.shape
         act = partial(jax.vmap(partial(iteration.act, self.network)), state.learner.policy)
