@@ -11,7 +11,8 @@ from rich.console import Console
 from focops.display.progress import LiveDisplay, Pace, PlainDisplay, QuietDisplay, clock, count, line, number
 from focops.display.summary import policy_line, shares, summary_text
 
-CONFIG = SimpleNamespace(task="HopperSpeed-v0", algorithm="focops", preset="fast", seed=3, out=None)
+ALGO = SimpleNamespace(network=None)
+CONFIG = SimpleNamespace(task="HopperSpeed-v0", algorithm="focops", algo=ALGO, preset="fast", seed=3, out=None)
 
 
 def record(iteration: int, **changes: Any) -> dict[str, Any]:

@@ -253,7 +253,8 @@ def shown(what: Any) -> str:
 
 def live(constraints: list[Constraint], record: dict[str, Any]) -> str:
     display = LiveDisplay(Console(file=io.StringIO()))
-    config = SimpleNamespace(task="t", algorithm="a", preset="p", seed=0, out=None)
+    algo = SimpleNamespace(network=None)
+    config = SimpleNamespace(task="t", algorithm="a", algo=algo, preset="p", seed=0, out=None)
     display.start(config, SimpleNamespace(constraints=constraints))
     display.update({"samples": 1, "steps": 2} | record)
     display.stop()

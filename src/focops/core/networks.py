@@ -162,7 +162,7 @@ class NatureCNN(NamedTuple):
         return _dense(params.dense, x.reshape(*batch, -1), jax.nn.relu)
 
 
-def to_json(network: Network) -> Any:
+def to_json(network: Any) -> Any:
     """What rebuilds a network of focops; of another, its name."""
     return {"NatureCNN": network._asdict()} if isinstance(network, NatureCNN) else repr(network)
 

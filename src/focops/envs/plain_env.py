@@ -266,8 +266,8 @@ def actions(space):
             described.update(action_low=low.tolist(), action_high=high.tolist())
         return described, lambda action: np.clip(action, low, high).astype(space.dtype).reshape((-1, *space.shape))
     raise ValueError(
-        f"the action space {space}: only Discrete, MultiDiscrete, MultiBinary and Box of floats, none of them empty,"
-        " can be trained; wrap the environment in one that takes such actions (gymnasium.ActionWrapper)"
+        f"the action space {space}: only Discrete, MultiDiscrete, MultiBinary and Box of floats that are not empty can"
+        " be trained; wrap the environment in one that takes such actions (gymnasium.ActionWrapper)"
     )
 
 
