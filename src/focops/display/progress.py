@@ -201,7 +201,7 @@ class Pace:
 
 def title(config: Any) -> str:
     out = f" → {config.out}" if config.out else ""
-    network = config.algo.network
+    network = getattr(config.algo, "network", None)  # an algorithm from outside may have none
     shown = "" if network is None else f" · network {str(network).splitlines()[0]}"
     return f"{config.task} · {config.algorithm} · {config.preset} · seed {config.seed}{shown}{out}"
 
