@@ -25,6 +25,20 @@ class Levers(gymnasium.Env):
         return self.place.copy()
 
 
+class Panel(Levers):
+    """Keeps the actions it is given, of a space with a shape and starts of its own."""
+
+    action_space = spaces.MultiDiscrete([[2, 3]], start=[[0, 5]])
+
+    def step(self, action):
+        self.given = action
+        return super().step(np.array([0, 1]))
+
+
+class Switches(Panel):
+    action_space = spaces.MultiBinary(3)
+
+
 class Cabin(Levers):
     """Observes parts with names."""
 

@@ -194,24 +194,6 @@ def test_discrete_actions_count_from_the_spaces_start():
     assert [int(e.env.unwrapped.last_action) for e in env._envs.envs.values()] == [5, 7]
 
 
-def test_several_discrete_actions_come_in_the_shape_of_their_space():
-    env = user("MultiAction", 2)
-    assert (env.spec.nvec, env.spec.action_size, env.spec.action_shape) == ((2, 3), 5, (2,))
-    env.step(np.array([[0, 2], [1, 0]], np.int32))
-    given = [e.env.unwrapped.last_action for e in env._envs.envs.values()]
-    assert [action.tolist() for action in given] == [[[0, 7]], [[1, 5]]]
-    assert all(action in e.env.action_space for action, e in zip(given, env._envs.envs.values(), strict=True))
-
-
-def test_binary_actions_are_choices_of_two():
-    env = user("BinaryAction", 1)
-    assert (env.spec.nvec, env.spec.action_shape) == ((2, 2, 2), (3,))
-    env.step(np.array([[1, 0, 1]], np.int32))
-    given = env._envs.envs[0].env.unwrapped.last_action
-    assert given.tolist() == [1, 0, 1]
-    assert given in env._envs.envs[0].env.action_space
-
-
 def test_the_same_seed_gives_the_same_starts_and_each_environment_and_episode_its_own():
     env = user("Counter", 2, stagger=False)
 

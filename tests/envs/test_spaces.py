@@ -13,9 +13,11 @@ from focops import api as runs
 from focops.algorithms import ALGORITHMS
 from focops.core.spec import Spec
 from focops.envs import make
+from focops.envs.gymnasium import GymnasiumVector
 from focops.errors import UsageError
 from focops.runs import checkpoint
 from focops.training.host import Trainer
+from tests.envs.rooms import Panel, Switches
 from tests.resume.tiny import results, tiny
 
 LEVERS = "tests.envs.rooms:Levers"
@@ -39,6 +41,19 @@ def test_every_algorithm_takes_several_discrete_actions(algorithm: str) -> None:
     assert actions.shape == (16, 4, 2)
     assert set(actions[..., 0].flat) == {0, 1}
     assert set(actions[..., 1].flat) == {0, 1, 2}
+
+
+@pytest.mark.parametrize(
+    ("kind", "nvec", "action", "expected"),
+    [(Panel, (2, 3), [1, 2], [[1, 7]]), (Switches, (2, 2, 2), [1, 0, 1], [1, 0, 1])],
+)
+def test_several_discrete_actions_come_as_their_space_has_them(kind, nvec, action, expected) -> None:
+    one = kind()
+    env = GymnasiumVector(one, 1, limits=[1.0])
+    assert (env.spec.nvec, env.spec.action_size, env.spec.action_shape) == (nvec, sum(nvec), (len(nvec),))
+    env.step(np.array([action], np.int32))
+    assert one.given.tolist() == expected
+    assert one.given in one.action_space
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +86,15 @@ def test_a_policy_refuses_as_many_actions_of_other_parts(levers: Path) -> None:
     other = Spec(2, 5, True, (), None, nvec=(3, 2), layout="Box(2) float64 → MultiDiscrete(3, 2)")
     with pytest.raises(UsageError, match=r"spaces are .*\(3, 2\); this policy, of .*Levers, has .*\(2, 3\): give the"):
         focops.load(levers).require_fit(other)
+
+
+def test_a_policy_of_one_discrete_action_refuses_several(levers: Path, tmp_path: Path) -> None:
+    arrays, meta = checkpoint.load(levers / "policy" / "policy.safetensors")
+    for name in ("nvec", "layout"):
+        del meta["policy"][name]
+    (tmp_path / "policy.safetensors").write_bytes(checkpoint.serialize(arrays, meta))
+    with pytest.raises(UsageError, match=r"environment's nvec is \(2, 3\); this policy .* where it is None"):
+        focops.load(tmp_path).require_fit(make(LEVERS, 1, limits=[1.0]).spec)
 
 
 LAYOUTS = {

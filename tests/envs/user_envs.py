@@ -30,8 +30,6 @@ class Counter(gymnasium.Env):
             "box": spaces.Box(np.array([-1.0, -2.0], np.float32), np.array([1.0, 3.0], np.float32)),
             "matrix": spaces.Box(-1.0, 1.0, (2, 2)),
             "discrete": spaces.Discrete(3, start=5),
-            "multi": spaces.MultiDiscrete([[2, 3]], start=[[0, 5]]),
-            "binary": spaces.MultiBinary(3),
             "dict": spaces.Dict({"a": spaces.Discrete(2)}),
             "whole": spaces.Box(0, 3, (2,), np.int32),
         }[action]
@@ -123,8 +121,6 @@ for _name, _kwargs in {
     "SequenceObs": {"space": "sequence"},
     "DiscreteAction": {"action": "discrete"},
     "MatrixAction": {"action": "matrix"},
-    "MultiAction": {"action": "multi"},
-    "BinaryAction": {"action": "binary"},
     "DictAction": {"action": "dict"},
     "WholeAction": {"action": "whole"},
     "NanObs": {"fault": "nan observation"},

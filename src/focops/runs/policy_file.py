@@ -100,8 +100,9 @@ class Policy:
     def require_fit(self, spec: Spec) -> None:
         """Refuse an environment of other observations or actions than the policy's."""
         spec.require_layout(self.description.get("layout"), f"this policy, of {self.description['task']},")
-        for name in ("obs_size", "action_size", "discrete"):
-            found, own = getattr(spec, name), self.description[name]
+        for name in ("obs_size", "action_size", "discrete", "nvec"):
+            found, own = getattr(spec, name), self.description.get(name)
+            own = tuple(own) if isinstance(own, list) else own
             if found != own:
                 raise UsageError(
                     f"the environment's {name} is {found}; this policy is of {self.description['task']}, where it is"
