@@ -14,7 +14,7 @@ OUTSIDE = "tests.probes:Coin-v0"
 @pytest.mark.parametrize(
     ("task", "scale_free", "nu_lead", "minibatch"),
     [
-        ("AntSpeed", 1.0, 2.0, 128),
+        ("AntSpeed", 1.0, 5.0, 128),
         ("AntCircle", 1.0, 5.0, 250),
         ("PointCircle", 1.0, 5.0, 250),
         (OUTSIDE, 0.5, 5.0, 128),
@@ -24,6 +24,8 @@ def test_fast_is_bolder_on_tasks_that_we_know(task, scale_free, nu_lead, minibat
     algo = default_config(task).algo
     assert (algo.scale_free, algo.nu_lead, algo.minibatch_size) == (scale_free, nu_lead, minibatch)
     assert algo.value_units is algo.std_units is True
+    assert default_config(task).margin == "auto"
+    assert (algo.project_std, algo.settle, algo.std_end < 1) == (("Speed" in task),) * 3
     assert algo.value_rate == algo.cost_value_rate == algo.policy_rate == 3e-4
 
 

@@ -36,7 +36,8 @@ class TrainConfig:
     `module:Id-v0`), or a class or function that makes one (`module:Name`)."""
     preset: Preset = "fast"
     """fast: parallel environments, J_C by age, damped multipliers, the future valued beyond a time limit, critics in
-    units of their targets, noise in units of the actions; for FOCOPS also other minibatches. paper: one environment,
+    units of their targets, noise in units of the actions, a margin below the limits; for FOCOPS also other minibatches,
+    and less noise at the end of speed tasks. paper: one environment,
     fresh episodes each batch, J_C of the episodes that ended, a time limit is an end, as published."""
     backend: Backend = "cpu"
     """cpu: MuJoCo or Gymnasium on the host, each run a process. mjx: our tasks on an accelerator, all runs one program
@@ -56,8 +57,8 @@ class TrainConfig:
     for environments that have none; if they have, it replaces them."""
     margin: Literal["auto"] | float = 0.0
     """How far below each limit to stay, as a share of it (0.02: by 2%), so that the last policy, whose cost is known
-    only by estimate, keeps it. auto: by four standard errors that this estimate will have at the end, 5% at most.
-    0: aim at the limit itself, as published. In [0, 1)."""
+    only by estimate, keeps it. auto: by 2.5% and two standard errors that this estimate will have at the end (of
+    these 5% at most). 0: aim at the limit itself, as published. In [0, 1)."""
     num_envs: int = 32
     """E: environments stepped side by side; must divide the batch. ≥ 1."""
     batch_size: int = 2048

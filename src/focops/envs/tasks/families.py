@@ -37,6 +37,7 @@ _TABLE: dict[str, tuple[Any, ...]] = {
     "batch_size":                (_,          _,     _,    _,      50_000,      _,     _),
     "num_envs":                  (1,          32,    64,   _,      _,           40,    1000),
     "fresh_episodes":            (True,       False, _,    _,      _,           _,     _),
+    "margin":                    (_,          "auto", _,   _,      _,           _,     _),
     "algo.bootstrap_time_limit": (False,      True,  _,    _,      _,           _,     _),
     "algo.cost_estimator":       ("episodes", "ages", _,   _,      _,           _,     _),
     "algo.discount":             (_,          _,     _,    _,      0.995,       _,     _),
@@ -44,16 +45,18 @@ _TABLE: dict[str, tuple[Any, ...]] = {
     "algo.value_units":          (_,          True,  _,    _,      _,           _,     _),
     "algo.std_units":            (_,          True,  _,    _,      _,           _,     _),
     "algo.nu_lead":              (_,          5.0,   _,    _,      _,           _,     _),
-    "focops.nu_lead":            (_,          _,     _,    2.0,    _,           _,     _),
     "focops.minibatch_size":     (_,          128,   _,    _,      _,           250,   _),
     "focops.scale_free":         (_,          0.5,   _,    1.0,    _,           1.0,   _),
+    "focops.project_std":        (_,          _,     _,    True,   _,           _,     _),
+    "focops.std_end":            (_,          _,     _,    0.1,    _,           _,     _),
+    "focops.settle":             (_,          _,     _,    True,   _,           _,     _),
     "focops.temperature":        (_,          _,     _,    _,      1.0,         _,     _),
     "focops.trust_region":       (_,          _,     _,    _,      0.04,        _,     _),
 }
 # fmt: on
-"""num_envs: on `mjx` a step takes as long with many simulations as with few. scale_free and nu_lead: on our tasks 1 and
-2 have more reward at the limit, by many seeds; small problems settle at their optimum with 0.5 and 5, by
-tests/test_probes.py."""
+"""num_envs: on `mjx` a step takes as long with many simulations as with few. scale_free: on our tasks 1 has more reward
+at the limit, by many seeds; small problems settle at their optimum with 0.5, by tests/test_probes.py. project_std,
+std_end and settle: on circles they end with less reward, and in a run of few updates ν must not slow down."""
 
 
 def _column(index: int) -> Settings:
