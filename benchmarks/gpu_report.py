@@ -32,20 +32,36 @@ def of_setting(found: dict[str, Any], text: str) -> tuple[np.ndarray, np.ndarray
 
 
 def rows(found: dict[str, Any]) -> list[str]:
-    lines, limit, shape = [], np.nan, f"{found['envs']}, {found.get('base', {}).get('minibatch_size', '')}"
+    lines, limit = [], np.nan
     for text in dict.fromkeys(run["setting"] for run in found["runs"]):
         samples, reward, cost, limit = of_setting(found, text)
         digits = 0 if abs(reward[:, -1].mean()) > 100 else 1
-        within = np.mean(cost[:, -1] <= 1.02 * limit)
-        ends = f"{interval(reward[:, -1], digits)} | {interval(cost[:, -1], 1)} | {limit:.1f} | {within:.0%}"
-        lines.append(f"| {found['task']} | {text} | {shape} | {len(reward)} | {samples[-1] / 1e6:.2f}M | {ends} |")
+        runs = [run for run in found["runs"] if run["setting"] == text and "policy" in run]
+        name = found["algorithm"] if text == "base" else f"{found['algorithm']}, {text}"
+        trained = f"{interval(reward[:, -1], digits)} | {interval(cost[:, -1], 1)} | {limit:.1f}"
+        cells = [delivered([run["policy"][kind] for run in runs], digits) for kind in ("sampled", "mean_action")]
+        lines.append(
+            f"| {found['task']} | {name} | {len(reward)} | {samples[-1] / 1e6:.2f}M | {trained} | {' | '.join(cells)} |"
+        )
     paper = published(found["task"], found["algorithm"])
     if paper:
         lines.append(
-            f"| {found['task']} | *the paper* | | {paper.seeds} | {paper.samples} | {paper.reward_text()} |"
-            f" {paper.cost_text()} | {limit:.1f} | |"
+            f"| {found['task']} | *{found['algorithm']}, published* | {paper.seeds} | {paper.samples} |"
+            f" {paper.reward_text()} | {paper.cost_text()} | {limit:.1f} | | |"
         )
     return lines
+
+
+def delivered(rows: list[Any], digits: int) -> str:
+    """Reward @ cost ± standard deviation over seeds, and the share of policies found to satisfy the limit."""
+    if not rows:
+        return "–"
+    reward, cost, verdict = (np.array(x) for x in zip(*((r[0], r[1], r[3]) for r in rows), strict=True))
+    satisfied, violated = np.mean(verdict == "satisfied"), np.mean(verdict == "violated")
+    return (
+        f"{reward.mean():.{digits}f} @ {cost.mean():.1f} ± {cost.std(ddof=1):.1f}; {satisfied:.0%} satisfied,"
+        f" {violated:.0%} violated"
+    )
 
 
 def plot(studies: list[dict[str, Any]], file: Path) -> None:
@@ -80,10 +96,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("results/gpu"))
     options = parser.parse_args()
     studies = [json.loads(gzip.decompress(file.read_bytes())) for file in sorted(options.raw.glob("*.json.gz"))]
-    head = ["task", "setting", "environments, minibatch", "runs", "samples", "reward [95%]", "discounted cost [95%]"]
-    head += ["limit", "within 2%"]
+    head = ["task", "algorithm", "runs", "samples", "training: reward [95%]", "discounted cost [95%]", "limit"]
+    head += ["delivered, sampled actions", "delivered, mean action"]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|", *(line for study in studies for line in rows(study))]
-    plot(studies, options.out / "curves.png")
+    plot([study for study in studies if study["algorithm"] == "focops"], options.out / "curves.png")
     print("\n".join(lines))
 
 

@@ -13,6 +13,7 @@ def test_a_velocity_task_has_omnisafes_figures_under_any_of_its_names():
     found = published("safety_gymnasium:SafetySwimmerVelocity-v1", "focops")
     assert found == published("SwimmerVelocity-v0", "focops")
     assert (found.source, found.reward_text(), found.cost_text()) == ("OmniSafe", "53.9", "29.8")
+    assert all(published("AntVelocity", name).reward > 3000 for name in ("cpo", "ppo_lagrangian", "trpo_lagrangian"))
 
 
 def test_what_was_not_published_is_none():
