@@ -27,8 +27,11 @@ from jaxtyping import install_import_hook
 # before anything imports focops; a name stands for all that is below it
 SHAPES = ["core", "algorithms", "training", "evaluation.device"]
 SHAPES += ["envs.mjx", "envs.mjx_model", "envs.mjx_warp", "envs.tasks"]
-SHAPES += [f"tabular.{name}" for name in ("cmdp", "command", "decomposition", "exact_values", "generate", "iterate")]
-SHAPES += [f"tabular.{name}" for name in ("json_file", "lp", "plot", "problems", "theorem1")] + ["studies"]
+SHAPES += [f"tabular.{name}" for name in ("cmdp", "decomposition", "exact_values", "generate", "iterate")]
+SHAPES += [f"tabular.{name}" for name in ("json_file", "lp", "plot", "problems", "theorem1")] + [
+    "studies",
+    "cli.solve_command",
+]
 install_import_hook([f"focops.{name}" for name in SHAPES], "beartype.beartype")
 # types alone, which take far less time to check: these have no shapes, and are called in every step of an environment
 TYPES = ["deadline", "gymnasium", "limits", "local", "mujoco_batch", "names", "other_python", "place", "registration"]
