@@ -18,6 +18,7 @@ from focops.display.say import say
 from focops.errors import RunError, UsageError
 
 FAILED, USAGE = 1, 2
+_BROKEN_PIPE = 13  # SIGPIPE, which Windows does not name
 _COMMANDS = {
     "train": ("[TASK]", "train a policy; HalfCheetahSpeed if no task is named", "train_commands:train"),
     "resume": ("RUN", "go on with a run from its last checkpoint", "train_commands:resume"),
@@ -67,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return FAILED if isinstance(error, RunError) else USAGE
     except SystemExit as stop:  # tyro has printed its help or an error, or Rich's pipe is closed
         if isinstance(stop.__context__, BrokenPipeError):
-            return 128 + signal.SIGPIPE
+            return 128 + _BROKEN_PIPE
         return stop.code if isinstance(stop.code, int) else USAGE
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
@@ -76,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         sys.stdout = None  # or Python reports the closed pipe again at exit
         if isinstance(error, BrokenPipeError):  # `focops tasks | head`: the reader has closed the pipe
-            return 128 + signal.SIGPIPE
+            return 128 + _BROKEN_PIPE
         say("error:", f"standard output cannot be written to: {error.strerror}", "bold red")
         return FAILED
 

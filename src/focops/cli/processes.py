@@ -145,7 +145,7 @@ def run_all(base: Path, jobs: list[Job], at_once: int, threads: int, quiet: bool
     passed_on = False
     with (
         held_in_place(base) as require_in_place,
-        stop_on_signals(lambda: _signal(jobs, signal.SIGKILL)) as stopped,
+        stop_on_signals(lambda: _signal(jobs, getattr(signal, "SIGKILL", signal.SIGTERM))) as stopped,
         while_heard(choose_display(base, jobs, quiet), stopped) as display,
     ):
         while any(job.state == "running" or (job.state == "waiting" and not stopped) for job in jobs):

@@ -13,7 +13,11 @@ from typing import Any
 from focops.display.say import say
 from focops.runs.files import resume_command
 
-STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+HANG_UP: int | None = getattr(signal, "SIGHUP", None)
+"""The terminal was closed; Windows has no such signal."""
+BROKEN_PIPE = 13
+"""SIGPIPE, in the exit status; Windows does not name it."""
+STOPS = tuple(number for number in (signal.SIGINT, signal.SIGTERM, HANG_UP) if number is not None)
 """Signals that end a run after the iteration that it is in."""
 
 
@@ -37,7 +41,7 @@ def stop_on_signals(at_once: Callable[[], None] = lambda: None) -> Iterator[list
     received: list[int] = []
 
     def handle(number: int, frame: FrameType | None) -> None:
-        if received and number == signal.SIGHUP:
+        if received and number == HANG_UP:
             return
         if received:
             at_once()
@@ -47,7 +51,7 @@ def stop_on_signals(at_once: Callable[[], None] = lambda: None) -> Iterator[list
         received.append(number)
         say("stopping", "after this iteration; once more stops at once, without a checkpoint")
 
-    heeded = [number for number in STOPS if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN]
+    heeded = [number for number in STOPS if number != HANG_UP or signal.getsignal(number) != signal.SIG_IGN]
     previous = {number: signal.signal(number, handle) for number in heeded}
     try:
         yield received
@@ -83,7 +87,7 @@ class _WhileHeard:
             method(*args)
         except BrokenPipeError:
             self._failed = True
-            self._stopped.append(signal.SIGPIPE)
+            self._stopped.append(BROKEN_PIPE)
         except OSError as error:
             self._failed = True
             say("warning:", f"standard output cannot be written to ({error.strerror}); the run goes on without it")

@@ -35,8 +35,9 @@ class _Expired(BaseException):
 class Deadline:
     """A context that raises RunError(`message()`) after `seconds`; 0 for no limit. Costs about 3 µs.
 
-    It works only in the main thread, where Python handles signals. It interrupts sleeping, waiting and Python code, but
-    not compiled code that never returns to Python. Code that catches every interruption ends the process.
+    It works only in the main thread, where Python handles signals, and not on Windows, which has no timer that sends
+    one. It interrupts sleeping, waiting and Python code, but not compiled code that never returns to Python. Code that
+    catches every interruption ends the process.
     """
 
     def __init__(self, seconds: float, message: Callable[[], str]) -> None:
@@ -44,7 +45,8 @@ class Deadline:
         self._previous: Any = None
 
     def __enter__(self) -> None:
-        self._armed = self._inside = self._seconds > 0 and threading.current_thread() is threading.main_thread()
+        possible = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
+        self._armed = self._inside = possible and self._seconds > 0
         self._attempts = 0
         if self._armed:
             self._previous = signal.signal(signal.SIGALRM, self._expire)

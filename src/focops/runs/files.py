@@ -41,6 +41,8 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 def _sync_folder(folder: Path) -> None:
     """Make renames and new names in a folder survive a power cut."""
+    if os.name == "nt":  # which opens no folders
+        return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -57,7 +59,7 @@ def refuse_link(path: Path) -> None:
 def open_own(path: Path, mode: str) -> IO[Any]:
     """Open a file of a run to append to it ("ab", "a+"); OSError if it is a link."""
     refuse_link(path)
-    return open(path, mode, opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o666))
+    return open(path, mode, opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NOFOLLOW", 0), 0o666))
 
 
 def make_own_folder(folder: Path) -> None:
@@ -77,6 +79,9 @@ def is_still_at(path: Path, descriptor: int) -> bool:
 @contextlib.contextmanager
 def held_in_place(folder: Path) -> Iterator[Callable[[], None]]:
     """A function that raises OSError once `folder` has been removed or renamed."""
+    if os.name == "nt":  # which opens no folders
+        yield lambda: None
+        return
     try:
         descriptor = os.open(folder, os.O_RDONLY)
     except OSError as error:

@@ -1,9 +1,10 @@
 """The lock on a run's directory, which excludes a second process."""
 
-import fcntl
 import os
 from pathlib import Path
 from typing import IO, Any
+
+from filelock import lock_descriptor
 
 from focops.errors import UsageError
 from focops.runs.files import is_still_at, open_own
@@ -17,14 +18,14 @@ class Lock:
         self._path = file
         self._file: IO[Any] = open_own(file, "a+")
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self._file.seek(0)
-            owner = self._file.read().strip() or "unknown"
+            if not lock_descriptor(self._file.fileno(), blocking=False):
+                raise UsageError(
+                    f"another process (pid {self._owner()}) works on the run in {file.parent}; wait for it or stop it"
+                    " first"
+                )
+        except BaseException:
             self._file.close()
-            raise UsageError(
-                f"another process (pid {owner}) works on the run in {file.parent}; wait for it or stop it first"
-            ) from None
+            raise
         self._file.truncate(0)
         self._file.write(str(os.getpid()))
         self._file.flush()
@@ -36,3 +37,11 @@ class Lock:
 
     def release(self) -> None:
         self._file.close()
+
+    def _owner(self) -> str:
+        """The process that holds the lock, as the file tells it."""
+        try:
+            self._file.seek(0)
+            return self._file.read().strip() or "unknown"
+        except OSError:  # Windows lets no one else read a byte that is locked
+            return "unknown"
