@@ -59,6 +59,11 @@ def test_actions_are_the_networks_of_the_normalised_observation_within_bounds(sa
     np.testing.assert_allclose(load(saved).predict(obs, deterministic=True), expected, rtol=1e-5, atol=1e-6)
 
 
+def test_an_action_is_not_unpacked_into_a_pair_by_mistake(saved: Path) -> None:
+    with pytest.raises(UsageError, match=r"shape \(2,\), not SB3's pair"):
+        _action, _ = load(saved).predict([0.0] * 3)
+
+
 @given(st.data())
 @NO_FIXTURES
 def test_damage_anywhere_is_refused(tmp_path: Path, saved: Path, data: st.DataObject) -> None:

@@ -21,6 +21,7 @@ from focops.runs import checkpoint
 from focops.runs.directory import RunDirectory
 from focops.runs.files import make_own_folder, resume_command, write_atomically
 from focops.runs.identity import Identity, difference
+from focops.runs.unpacking import refuse_pair
 from focops.training import finite
 
 FILE = "policy.safetensors"
@@ -69,13 +70,15 @@ class Policy:
     def predict(self, obs: Any, *, deterministic: bool = False) -> np.ndarray:
         """Actions for one observation [O] or many [N, O], images also in their own shape: sampled, or the mean (most
         likely) action; continuous ones are clipped to the environment's bounds. MeanActionWarning, once, if the mean
-        action was evaluated and not found within its limits."""
+        action was evaluated and not found within its limits. The action is all that is returned, without a state as in
+        SB3: `action, _ = policy.predict(obs)` is refused."""
         if deterministic and not self._warned:
             self._warned = True
             self._warn_of_the_mean_action()
         obs = self._flat(obs)
         self._key, key = jax.random.split(self._key)
         action = self.act(key, obs, deterministic)
+        refuse_pair(action)
         return action if self.description["discrete"] else np.clip(action, self._low, self._high)
 
     def _flat(self, obs: Any) -> np.ndarray:
