@@ -1,4 +1,4 @@
-"""The command line. A command is a line in `_COMMANDS` and a function that takes its words and returns its status.
+"""The command line. A command is a line in `COMMANDS` and a function that takes its words and returns its status.
 
 Nothing heavy is imported before it is needed: the help and a misspelt command answer at once.
 """
@@ -19,7 +19,7 @@ from focops.errors import RunError, UsageError
 
 FAILED, USAGE = 1, 2
 _BROKEN_PIPE = 13  # SIGPIPE, which Windows does not name
-_COMMANDS = {
+COMMANDS = {
     "train": ("[TASK]", "train a policy; HalfCheetahSpeed if no task is named", "train_commands:train"),
     "resume": ("RUN", "go on with a run from its last checkpoint", "train_commands:resume"),
     "evaluate": ("RUN", "run its policy on unseen episodes: intervals, verdicts", "evaluate_command:evaluate"),
@@ -30,13 +30,14 @@ _COMMANDS = {
     "solve": ("FILE", "the exact optimum of a small problem in JSON", "solve_command:solve"),
     "tasks": ("", "the tasks that come with focops", "list_commands:tasks"),
     "algos": ("", "the algorithms", "list_commands:algos"),
+    "completion": ("SHELL", "tab completion for bash, zsh or fish", "completion_command:completion"),
 }
 """Each command: what it takes, what it does, and the function (of a module here) that runs it."""
 
 
 def help_text() -> str:
     """What `focops --help` prints."""
-    rows = [f"  {f'focops {name} {takes}':<25}{does}" for name, (takes, does, _) in _COMMANDS.items()]
+    rows = [f"  {f'focops {name} {takes}':<25}{does}" for name, (takes, does, _) in COMMANDS.items()]
     return "\n".join(
         [
             "focops: constrained reinforcement learning that keeps its costs within their limits",
@@ -89,11 +90,11 @@ def _run(command: str, words: list[str]) -> int:
     if command == "--version":
         print(f"focops {metadata.version('focops')}")
         return 0
-    if command not in _COMMANDS:
-        close = difflib.get_close_matches(command, _COMMANDS, n=1)
-        hint = f"did you mean `focops {close[0]}`?" if close else f"there are: {', '.join(_COMMANDS)}"
+    if command not in COMMANDS:
+        close = difflib.get_close_matches(command, COMMANDS, n=1)
+        hint = f"did you mean `focops {close[0]}`?" if close else f"there are: {', '.join(COMMANDS)}"
         raise UsageError(f"unknown command {command!r}; {hint}")
-    module, function = _COMMANDS[command][-1].split(":")
+    module, function = COMMANDS[command][-1].split(":")
     return getattr(importlib.import_module(f"focops.cli.{module}"), function)(words)
 
 

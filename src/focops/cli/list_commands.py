@@ -10,7 +10,7 @@ from focops.errors import UsageError
 
 def tasks(words: list[str]) -> int:
     """`focops tasks`: the tasks that come with the library."""
-    _no_arguments("tasks", words)
+    no_arguments("tasks", words)
     from focops.envs.tasks import TASKS
 
     table = Table("task", "constraint", "limit", "discount", "episode", box=None, header_style="dim", pad_edge=False)
@@ -25,7 +25,7 @@ def tasks(words: list[str]) -> int:
 
 def algos(words: list[str]) -> int:
     """`focops algos`: each algorithm, what kind it is, and where it comes from."""
-    _no_arguments("algos", words)
+    no_arguments("algos", words)
     from focops.algorithms import ALGORITHMS
     from focops.core.description import NO_DESCRIPTION
 
@@ -39,7 +39,8 @@ def algos(words: list[str]) -> int:
     return 0
 
 
-def _no_arguments(command: str, words: list[str]) -> None:
+def no_arguments(command: str, words: list[str]) -> None:
+    """Refuse them, but for --help."""
     if {"-h", "--help"} & set(words):
         print(f"usage: focops {command}")
         raise SystemExit(0)

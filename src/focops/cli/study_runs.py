@@ -148,9 +148,9 @@ def studies(words: list[str]) -> int:
     from rich.table import Table
 
     from focops.cli import arguments
+    from focops.cli.list_commands import no_arguments
 
-    if words:
-        raise UsageError(f"unknown argument {words[0]!r}; `focops studies` takes none")
+    no_arguments("studies", words)
     table = Table("study", "runs", "samples", "time here", "", box=None, header_style="dim", pad_edge=False)
     rates: dict[str, float] = {}
     for name in definition.builtin():
