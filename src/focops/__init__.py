@@ -15,7 +15,8 @@ from focops.errors import UsageError
 if TYPE_CHECKING:
     from focops.api import Run, resume, train
     from focops.evaluation import Evaluation, evaluate, evaluate_all
-    from focops.runs.policy_file import MeanActionWarning, Policy, load
+    from focops.runs.policy import MeanActionWarning, Policy
+    from focops.runs.policy_file import load
     from focops.runs.sinks import Sink
 
 __all__ = [
@@ -36,8 +37,8 @@ __all__ = [
 
 _HOMES = {
     "Evaluation": "focops.evaluation",
-    "MeanActionWarning": "focops.runs.policy_file",
-    "Policy": "focops.runs.policy_file",
+    "MeanActionWarning": "focops.runs.policy",
+    "Policy": "focops.runs.policy",
     "Run": "focops.api",
     "Sink": "focops.runs.sinks",
     "evaluate": "focops.evaluation",

@@ -18,7 +18,7 @@ from focops.core.networks import MLP
 from focops.envs import tasks
 from focops.errors import UsageError
 from focops.evaluation import device, host
-from focops.runs.policy_file import Policy
+from focops.runs.policy import Policy
 
 POINT, NETWORK, RUNS = "PointCircle-v0", MLP((8,)), 3
 

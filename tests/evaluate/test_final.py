@@ -17,7 +17,7 @@ from focops import cli, evaluation
 from focops.evaluation import host
 from focops.evaluation.final import FinalEvaluationWarning
 from focops.runs.directory import PENDING, RunDirectory
-from focops.runs.policy_file import mean_action_outside
+from focops.runs.policy import mean_action_outside
 from tests.resume.tiny import OURS, Disk, flags, metrics, results, tiny
 
 LENGTH = 4

@@ -18,7 +18,8 @@ def evaluate(words: list[str]) -> int:
     from focops import evaluation
     from focops.cli import evaluation_table
     from focops.runs.directory import RunDirectory
-    from focops.runs.policy_file import load, mean_action_outside
+    from focops.runs.policy import mean_action_outside
+    from focops.runs.policy_file import load
 
     how: dict[str, Any] = {"episodes": options.episodes, "seeds": grid.seeds(options.seeds)}
     if options.protocol is not None:

@@ -115,28 +115,33 @@ class NatureCNN(NamedTuple):
     hidden: Sequence[int] = (512,)
 
     def __str__(self) -> str:
-        height, width, channels = self._size
+        height, width, channels = self.size
         return f"NatureCNN {height}×{width}×{channels}, {', '.join(map(str, self.hidden))}"
 
     @property
-    def _channels_first(self) -> bool:
+    def channels_first(self) -> bool:
         return len(self.shape) == 3 and self.shape[0] < self.shape[2]
 
     @property
-    def _size(self) -> tuple[int, int, int]:
+    def size(self) -> tuple[int, int, int]:
         """Height, width, channels."""
         if len(self.shape) == 2:
             return (*self.shape, 1)
         first, second, third = self.shape
-        return (second, third, first) if self._channels_first else (first, second, third)
+        return (second, third, first) if self.channels_first else (first, second, third)
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Of the convolutions."""
+        return tuple(stride for _, _, stride in _CONVOLUTIONS)
 
     @property
     def is_large_enough(self) -> bool:
         """Whether an image has room for the filters."""
-        return min(self._size[:2]) >= SMALLEST_IMAGE
+        return min(self.size[:2]) >= SMALLEST_IMAGE
 
     def require_size(self, whose: str) -> None:
-        height, width, channels = self._size
+        height, width, channels = self.size
         if not self.is_large_enough:
             raise UsageError(
                 f"{whose} observes images of {height}×{width}×{channels}; the convolutions need {SMALLEST_IMAGE}×"
@@ -145,7 +150,7 @@ class NatureCNN(NamedTuple):
             )
 
     def init(self, key: Key[Array, ""], in_size: int, out_size: int) -> Convolutional:
-        height, width, channels = self._size
+        height, width, channels = self.size
         *keys, dense_key = jax.random.split(key, len(_CONVOLUTIONS) + 1)
         convolutions = []
         for k, (out, side, stride) in zip(keys, _CONVOLUTIONS, strict=True):
@@ -156,8 +161,8 @@ class NatureCNN(NamedTuple):
     def apply(self, params: Convolutional, x: Float[Array, "*batch in"]) -> Float[Array, "*batch out"]:
         batch = x.shape[:-1]
         x = x.reshape(-1, *self.shape)
-        x = jnp.moveaxis(x, 1, -1) if self._channels_first else x.reshape(-1, *self._size)
-        for layer, (_, _, stride) in zip(params.convolutions, _CONVOLUTIONS, strict=True):
+        x = jnp.moveaxis(x, 1, -1) if self.channels_first else x.reshape(-1, *self.size)
+        for layer, stride in zip(params.convolutions, self.strides, strict=True):
             x = jax.nn.relu(_convolve(x, layer.weight, stride) + layer.bias)
         return _dense(params.dense, x.reshape(*batch, -1), jax.nn.relu)
 

@@ -55,5 +55,9 @@ def apply(stats: Stats, obs: Float[Array, "*batch O"]) -> Float[Array, "*batch O
     """(obs − mean) / max(std, 0.01), clipped to ±5; of images obs / 255."""
     if isinstance(stats, Bytes):
         return obs / 255
-    std = jnp.maximum(jnp.sqrt(stats.variance), _MIN_STD)
-    return jnp.clip((obs - stats.mean) / std, -CLIP, CLIP)
+    return jnp.clip((obs - stats.mean) / std(stats), -CLIP, CLIP)
+
+
+def std(stats: RunningStats) -> Float[Array, "O"]:
+    """What observations are divided by: not less than 0.01."""
+    return jnp.maximum(jnp.sqrt(stats.variance), _MIN_STD)

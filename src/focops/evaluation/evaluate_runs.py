@@ -20,7 +20,8 @@ from focops.evaluation import host
 from focops.evaluation.judge import Evaluation, estimate, judge
 from focops.evaluation.protocol import Protocol
 from focops.runs.directory import RunDirectory, runs_in
-from focops.runs.policy_file import Policy, load
+from focops.runs.policy import Policy
+from focops.runs.policy_file import load
 from focops.training.host import configure_jax, make_envs
 
 log = logging.getLogger(__name__)

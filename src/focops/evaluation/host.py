@@ -7,7 +7,7 @@ import numpy as np
 
 from focops.core.types import VectorEnv
 from focops.evaluation.protocol import UNSEEN
-from focops.runs.policy_file import Policy
+from focops.runs.policy import Policy
 
 AT_ONCE = 128
 """Episodes of our tasks that are run side by side."""

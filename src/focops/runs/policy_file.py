@@ -1,9 +1,8 @@
-"""A trained policy: saved by the trainer, loaded and used without it."""
+"""The file of a trained policy: saved by the trainer, loaded without it."""
 
 import math
 import reprlib
 import sys
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +14,13 @@ from focops.core import networks, normalize
 from focops.core import policy as core_policy
 from focops.core.networks import MLP, NatureCNN, Network
 from focops.core.spec import Spec
-from focops.display.summary import ACTING, VERDICTS, costs_found, verdict
+from focops.display.summary import ACTING, VERDICTS
 from focops.errors import UsageError
 from focops.runs import checkpoint
 from focops.runs.directory import RunDirectory
 from focops.runs.files import make_own_folder, resume_command, write_atomically
 from focops.runs.identity import Identity, difference
-from focops.runs.unpacking import refuse_pair
+from focops.runs.policy import Policy
 from focops.training import finite
 
 FILE = "policy.safetensors"
@@ -32,114 +31,6 @@ _ALSO_DESCRIBED = ("nvec", "image", "layout", "network")
 
 _LEAST_HELD = 2**24
 """Numbers that any file may hold: an image's policy has no statistics of its pixels, and may have fewer weights."""
-
-
-class MeanActionWarning(UserWarning):
-    """Mean actions are asked of a policy whose mean action was evaluated, and not found within its limits."""
-
-
-class Policy:
-    """π_θ with its observation normaliser. `predict` takes raw observations."""
-
-    def __init__(
-        self,
-        network: Network,
-        params: core_policy.PolicyParams,
-        stats: normalize.Stats,
-        description: dict[str, Any],
-        evaluation: dict[str, Any] | None = None,
-    ):
-        self.network, self.params, self.stats = network, params, stats
-        self.description = description
-        self.evaluation = evaluation
-        """What the evaluation at the end of training found, as `policy` in summary.json; None if there was none."""
-        self._warned = False
-        self._key = jax.random.key(0)
-        self._low = np.array(description["action_low"] or -np.inf, np.float32)
-        self._high = np.array(description["action_high"] or np.inf, np.float32)
-        size = description["action_size"]
-
-        @jax.jit
-        def act(key: Any, obs: Any, deterministic: Any) -> Any:
-            distribution = core_policy.distribution(network, params, normalize.apply(stats, obs))
-            sampled = distribution.sample(type(distribution).noise(key, obs.shape[:-1], size))
-            return jnp.where(deterministic, distribution.mode(), sampled)
-
-        self._act = act
-
-    def predict(self, obs: Any, *, deterministic: bool = False) -> np.ndarray:
-        """Actions for one observation [O] or many [N, O], images also in their own shape: sampled, or the mean (most
-        likely) action; continuous ones are clipped to the environment's bounds. MeanActionWarning, once, if the mean
-        action was evaluated and not found within its limits. The action is all that is returned, without a state as in
-        SB3: `action, _ = policy.predict(obs)` is refused."""
-        if deterministic and not self._warned:
-            self._warned = True
-            self._warn_of_the_mean_action()
-        obs = self._flat(obs)
-        self._key, key = jax.random.split(self._key)
-        action = self.act(key, obs, deterministic)
-        refuse_pair(action)
-        return action if self.description["discrete"] else np.clip(action, self._low, self._high)
-
-    def _flat(self, obs: Any) -> np.ndarray:
-        """Observations [O] or [N, O]."""
-        size, layout = self.description["obs_size"], self.description.get("layout")
-        try:
-            obs = np.asarray(obs, np.float32)
-        except (TypeError, ValueError):  # a mapping, or parts of several sizes
-            obs = np.zeros(())
-        image = tuple(self.description.get("image") or ())
-        if image and obs.shape[-len(image) :] == image:
-            obs = obs.reshape(*obs.shape[: -len(image)], size)
-        if obs.ndim not in (1, 2) or obs.shape[-1] != size:
-            hint = f": {layout}, flattened (gymnasium.spaces.flatten)" if layout else ""
-            raise UsageError(f"observations have shape {obs.shape}; this policy takes [{size}] or [N, {size}]{hint}")
-        return obs
-
-    def act(self, key: Any, obs: np.ndarray, deterministic: bool) -> np.ndarray:
-        """Actions as training gives them to the environment: not clipped."""
-        return np.asarray(self._act(key, obs, deterministic))
-
-    def require_fit(self, spec: Spec) -> None:
-        """Refuse an environment of other observations or actions than the policy's."""
-        spec.require_layout(self.description.get("layout"), f"this policy, of {self.description['task']},")
-        for name in ("obs_size", "action_size", "discrete", "nvec"):
-            found, own = getattr(spec, name), self.description.get(name)
-            own = tuple(own) if isinstance(own, list) else own
-            if found != own:
-                raise UsageError(
-                    f"the environment's {name} is {found}; this policy is of {self.description['task']}, where it is"
-                    f" {own}: give the environment that it was trained in"
-                )
-
-    def _warn_of_the_mean_action(self) -> None:
-        said = mean_action_outside(self.evaluation)
-        if said:
-            warnings.warn(
-                f"{said}. Use sampled actions, predict(obs), or judge the mean action by more episodes: "
-                " focops evaluate RUN --deterministic",
-                MeanActionWarning,
-                stacklevel=3,
-            )
-
-    def seed(self, seed: int) -> None:
-        """Make the following sampled actions repeatable."""
-        self._key = jax.random.key(seed)
-
-
-def mean_action_outside(evaluation: dict[str, Any] | None) -> str:
-    """What an evaluation says of a mean action that it did not find within its limits; "" if it did, or has none. Also
-    where every episode cost the same and that is within: no number of such episodes would give a verdict."""
-    if evaluation is None or verdict(evaluation["mean_action"]) in ("satisfied", ""):
-        return ""
-    sampled, mean = evaluation["sampled"], evaluation["mean_action"]
-    identical = all(low == high for low, high in mean["discounted_cost_interval"].values())
-    if identical and all(cost <= mean["cost_limit"][name] for name, cost in mean["discounted_cost"].items()):
-        return ""
-    return (
-        f"the mean action of this policy was not found within its limits in {mean['episodes']} episodes after training:"
-        f" {', '.join(costs_found(mean))} (sampled actions: {', '.join(costs_found(sampled))})"
-    )
 
 
 def save_policy(

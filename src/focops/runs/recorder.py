@@ -20,7 +20,8 @@ from focops.runs.directory import PENDING, RunDirectory
 from focops.runs.files import resume_command, write_atomically
 from focops.runs.hints import hints
 from focops.runs.observers import Observers
-from focops.runs.policy_file import Policy, evaluation_of, load, save_policy
+from focops.runs.policy import Policy
+from focops.runs.policy_file import evaluation_of, load, save_policy
 from focops.runs.sinks import read_all, read_last
 from focops.training import episodes
 from focops.training.state import Failure, Record, RunState, to_arrays
