@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from focops.algorithms import ALGORITHMS
+from focops.algorithms import ALGORITHMS, is_constrained
 from focops.core.fields import ranges
 from focops.envs import tasks
 from focops.envs.names import GIVEN_NOTHING, Given
@@ -21,6 +21,8 @@ PRESETS: tuple[Preset, ...] = ("fast", "paper")
 Backend = Literal["cpu", "mjx"]
 _BACKENDS: tuple[Backend, ...] = ("cpu", "mjx")
 DEFAULT_TASK = "HalfCheetahSpeed-v0"
+CANDIDATES = 6
+"""Policies that `--margin auto` chooses from, beside the last."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,11 @@ class TrainConfig:
     @property
     def iterations(self) -> int:
         return -(-self.steps // self.batch_size)
+
+    @property
+    def candidates(self) -> int:
+        """How many policies of its end a run keeps, to deliver the newest that is found within its limits."""
+        return CANDIDATES if self.margin == "auto" and is_constrained(self.algorithm) else 0
 
 
 def default_config(

@@ -2,14 +2,19 @@
 
 The mean over the last training episodes is not that of the delivered policy: the policy changed meanwhile, and its mean
 action was never run at all. The seeds are fixed, so that a run that was interrupted ends in the same bytes.
+
+With `--margin auto` a run keeps policies of its end (`focops.training.candidates`). If the last one is not found within
+its limits, the newest that is becomes the one that it delivers.
 """
 
+import itertools
+import math
 import os
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from focops import envs
 from focops.display.progress import ManyDisplay
@@ -24,11 +29,25 @@ from focops.runs.recorder import Recorder, Run
 
 SEED = 0
 """Of the episodes; `focops evaluate RUN --episodes N` runs the same ones."""
+CHOOSING_SEED = 1
+"""Of those that a policy is chosen by. What is told of it is found on others: it was chosen for what these showed."""
 CONFIDENCE = 0.95
 SHARE = 0.1
 """Of the training's samples: as many episodes of environments that are not ours are run as fit into it."""
 PATIENCE = 2.0
 """If their episodes turn out longer than in training, the evaluation is given up at so many times that share."""
+
+
+Acting = tuple[Evaluation, Evaluation]
+"""With sampled and with mean actions."""
+
+
+class Delivered(NamedTuple):
+    """The policy of a run, and what was found of it."""
+
+    delivered: int
+    """Of `Recorder.policies`."""
+    found: dict[str, Any]
 
 
 class FinalEvaluationWarning(UserWarning):
@@ -88,7 +107,7 @@ def _evaluated(runs: Sequence[tuple[Recorder, Run]], should_stop: Callable[[], b
         return [_written(run, partial(recorder.not_evaluated, run, why)) for recorder, run in runs]
     seconds = time.perf_counter() - began
     return [
-        _written(run, partial(recorder.evaluated, run, each, seconds))
+        _written(run, partial(recorder.evaluated, run, each.found, each.delivered, seconds))
         for (recorder, run), each in zip(runs, found, strict=True)
     ]
 
@@ -107,21 +126,26 @@ def _warn(run: Run, why: str) -> None:
     warnings.warn(message, FinalEvaluationWarning, stacklevel=2)
 
 
-def _evaluate(runs: Sequence[tuple[Recorder, Run]], should_stop: Callable[[], bool]) -> list[dict[str, Any]]:
-    """What is found of each run's policy."""
+def _evaluate(runs: Sequence[tuple[Recorder, Run]], should_stop: Callable[[], bool]) -> list[Delivered]:
+    """What each run delivers, and what was found of it."""
     config = runs[0][0].config
     trained = [Trained(run.path, each.config, load(run.path, each.config.algo.network)) for each, run in runs]
+    policies = [
+        [own._replace(policy=own.policy.replaced(*policy)) for policy in each.policies()]
+        for own, (each, _) in zip(trained, runs, strict=True)
+    ]
     if config.backend == "mjx":
-        return [_described(*pair) for pair in on_device(trained, _protocols(config.final_episodes))]
-    (recorder, run), (only,) = runs[0], trained
+        return _on_device(policies, config.final_episodes)
+    (recorder, run), (own,) = runs[0], policies
     samples = config.iterations * config.batch_size
     episodes, at_most = config.final_episodes, None
     if envs.find(config.task) is None:
-        length = run.summary["episode_length_mean"] or recorder.spec.time_limit
-        episodes = min(episodes, int(SHARE * samples / length) if length else 0)
+        length = run.summary["episode_length_mean"] or recorder.spec.time_limit or math.inf
+        episodes = min(episodes, int(SHARE * samples / length))
         at_most = int(2 * PATIENCE * SHARE * samples)  # of both ways to act
         if episodes < 2:
             raise _NotEvaluated("two of its episodes are more than a tenth of its samples; `focops evaluate` can do it")
+        own = own[: 1 + int(SHARE * samples / (2 * episodes * length))]
     steps = 0
 
     def before_step(number: int) -> None:
@@ -132,19 +156,79 @@ def _evaluate(runs: Sequence[tuple[Recorder, Run]], should_stop: Callable[[], bo
         if at_most is not None and steps > at_most:
             raise _NotEvaluated("its episodes are far longer than in training; `focops evaluate` can do it")
 
-    found = on_host(only, _protocols(episodes), config.threads or os.cpu_count() or 1, before_step)
-    if any(each.cut for each in found):
-        raise _NotEvaluated("some of its episodes do not end; `focops evaluate` cuts them")
-    return [_described(*found)]
+    def evaluate(index: int, seed: int) -> Acting:
+        nonlocal steps
+        steps = 0
+        threads = config.threads or os.cpu_count() or 1
+        sampled, mean_action = on_host(own[index], _protocols(episodes, seed), threads, before_step)
+        if sampled.cut or mean_action.cut:
+            raise _NotEvaluated("some of its episodes do not end; `focops evaluate` cuts them")
+        return sampled, mean_action
+
+    last = evaluate(0, SEED)
+    chosen = choose(last, (evaluate(i, CHOOSING_SEED) for i in range(1, len(own))))
+    return [Delivered(chosen, _described(*(evaluate(chosen, SEED) if chosen else last)))]
 
 
-def _protocols(episodes: int) -> list[Protocol]:
-    return [Protocol(episodes, (SEED,), deterministic, CONFIDENCE) for deterministic in (False, True)]
+def _on_device(policies: Sequence[Sequence[Trained]], episodes: int) -> list[Delivered]:
+    """What runs of one program deliver, of the policies of each: all that are evaluated at a time as one program."""
+
+    def evaluate(each: Sequence[Trained], seed: int) -> list[Acting]:
+        return [(pair[0], pair[1]) for pair in on_device(each, _protocols(episodes, seed))] if each else []
+
+    found = evaluate([own[0] for own in policies], SEED)
+    chosen = [0] * len(policies)
+    unsure = [i for i, last in enumerate(found) if not all(map(keeps_limits, last))]
+    others = iter(evaluate([policy for i in unsure for policy in policies[i][1:]], CHOOSING_SEED))
+    for i in unsure:
+        chosen[i] = choose(found[i], [next(others) for _ in policies[i][1:]])
+    again = [i for i in unsure if chosen[i]]
+    for i, pair in zip(again, evaluate([policies[i][chosen[i]] for i in again], SEED), strict=True):
+        found[i] = pair
+    return [Delivered(k, _described(*pair)) for k, pair in zip(chosen, found, strict=True)]
+
+
+def choose(last: Acting, others: Iterable[Acting]) -> int:
+    """Which policy is delivered: 0 the last, 1 the first of `others`, and so on.
+
+    The first that is found within its limits with sampled and with mean actions; if none is, the first that is with
+    sampled actions; if none is, the one that costs least beside its limits. `others` are asked for one by one.
+    """
+    second, least, least_excess = None, 0, math.inf
+    for i, pair in enumerate(itertools.chain([last], others)):
+        within = [keeps_limits(each) for each in pair]
+        if all(within):
+            return i
+        if second is None and within[0]:
+            second = i
+        excess = max(map(_excess, pair))
+        if excess < least_excess:
+            least, least_excess = i, excess
+    return least if second is None else second
+
+
+def keeps_limits(found: Evaluation) -> bool:
+    """Whether every limit is found to be kept. Where all episodes cost the same, within it, no number of them would be
+    called *satisfied*; that is enough here."""
+    return all(
+        c.verdict == "satisfied" or (c.bound == "identical" and c.discounted_cost.mean <= c.limit)
+        for c in found.constraints.values()
+    )
+
+
+def _excess(found: Evaluation) -> float:
+    """By how much the costs are above their limits, of the worst, in units of the limit."""
+    costs = found.constraints.values()
+    return max(((c.discounted_cost.mean - c.limit) / (c.limit or 1.0) for c in costs), default=-math.inf)
+
+
+def _protocols(episodes: int, seed: int) -> list[Protocol]:
+    return [Protocol(episodes, (seed,), deterministic, CONFIDENCE) for deterministic in (False, True)]
 
 
 def _described(sampled: Evaluation, mean_action: Evaluation) -> dict[str, Any]:
     """What the summary and the policy file tell of both evaluations."""
-    how = {"backend": sampled.backend, "confidence": CONFIDENCE, "seed": SEED}
+    how = {"backend": sampled.backend, "confidence": CONFIDENCE, "seed": SEED, "iteration": sampled.iteration}
     return jsonable({**how, "sampled": _numbers(sampled), "mean_action": _numbers(mean_action)})
 
 

@@ -51,6 +51,10 @@ class Policy:
 
         self._act = act
 
+    def replaced(self, params: core_policy.PolicyParams, stats: normalize.Stats, iteration: int) -> "Policy":
+        """The same run's policy after another iteration; not evaluated."""
+        return Policy(self.network, params, stats, self.description | {"iteration": iteration})
+
     def predict(self, obs: Any, *, deterministic: bool = False) -> np.ndarray:
         """Actions for one observation [O] or many [N, O], images also in their own shape: sampled, or the mean (most
         likely) action; continuous ones are clipped to the environment's bounds. MeanActionWarning, once, if the mean

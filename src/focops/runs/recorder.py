@@ -11,7 +11,9 @@ import jax
 import numpy as np
 
 from focops.config import TrainConfig
+from focops.core.normalize import Stats
 from focops.core.spec import Constraint, Spec
+from focops.core.types import Params
 from focops.display.summary import NO_EPISODES, NOT_FINISHED, verdict
 from focops.errors import RunError, UsageError
 from focops.runs import checkpoint
@@ -24,6 +26,7 @@ from focops.runs.policy import Policy
 from focops.runs.policy_file import evaluation_of, load, save_policy
 from focops.runs.sinks import read_all, read_last
 from focops.training import episodes
+from focops.training.candidates import newest_first
 from focops.training.state import Failure, Record, RunState, to_arrays
 
 
@@ -48,6 +51,8 @@ class Recorder:
         self.error: RunError | None = None
         self.evaluation: dict[str, Any] | None = None
         """What was found of the policy that is on the disk."""
+        self.delivered = 0
+        """Which policy that is, of `candidates.newest_first`."""
         self.evaluation_s: float | None = None
         self._ended: RunState | None = None
         before = (read_last(directory.metrics_file) or {}).get("elapsed_s")
@@ -72,24 +77,28 @@ class Recorder:
         self.observers.sync()
         iteration = int(state.iteration)
         checkpoint.save(self.directory.checkpoints, iteration, to_arrays(state), {"run": self.identity})
-        self.evaluation = self.evaluation_s = None
+        self.evaluation, self.evaluation_s, self.delivered = None, None, 0
         self.directory.remove_summary()
         self._write_policy(state)
         self.saved = iteration
 
     def resumed(self, state: RunState) -> None:
         self.saved = int(state.iteration)
-        self.evaluation = evaluation_of(self.directory.policy, state.learner.policy, state.stats)
+        for i, (params, stats, _) in enumerate(newest_first(state)):
+            self.evaluation = evaluation_of(self.directory.policy, params, stats)
+            if self.evaluation is not None:
+                self.delivered = i
+                break
         if self.evaluation is not None:
             with contextlib.suppress(UsageError):
                 self.evaluation_s = (self.directory.summary or {}).get("evaluation_s")
         self._write_policy(state)
 
     def _write_policy(self, state: RunState) -> None:
-        algo, params = self.config.algo, state.learner.policy
+        algo, (params, stats, iteration) = self.config.algo, newest_first(state)[self.delivered]
         hidden = algo.hidden if algo.network is None else None
         save_policy(
-            self.directory.policy, params, state.stats, self.spec, hidden, self.config.task, int(state.iteration),
+            self.directory.policy, params, stats, self.spec, hidden, self.config.task, iteration,
             self.identity, self.evaluation, algo.network,
         )  # fmt: skip
 
@@ -140,11 +149,17 @@ class Recorder:
         self._ended = state
         return self._told(result, none if result["finished"] else NOT_FINISHED)
 
-    def evaluated(self, run: Run, evaluation: dict[str, Any], seconds: float) -> Run:
-        """Write what was found of the policy that `run` delivers, into the policy file and the summary."""
+    def policies(self) -> list[tuple[Params, Stats, int]]:
+        """What a run that has ended may deliver, as `candidates.newest_first`."""
+        assert self._ended is not None
+        return newest_first(self._ended)
+
+    def evaluated(self, run: Run, evaluation: dict[str, Any], delivered: int, seconds: float) -> Run:
+        """Write what was found of the policy that `run` delivers, the one of `policies` that is given, into the policy
+        file and the summary."""
         assert self._ended is not None
         self.directory.require_in_place()
-        self.evaluation, self.evaluation_s = evaluation, seconds
+        self.evaluation, self.evaluation_s, self.delivered = evaluation, seconds, delivered
         self._write_policy(self._ended)
         return self._told(run.summary, None)
 

@@ -56,7 +56,7 @@ class Trainer:
         algorithm = ALGORITHMS[config.algorithm]
         self.network = network(self.algo_config)
         self.collector = Collector(self.env, self.network, config.batch_size // config.num_envs)
-        begin = iteration.compiled(iteration.begin, algorithm, self.spec, config.num_envs, None)
+        begin = iteration.compiled(iteration.begin, algorithm, self.spec, config.num_envs, config.candidates, None)
         self._learn = iteration.compiled(iteration.learn, algorithm)
         self._rejected: Arrays = {}
         self.env.reset(config.seed)

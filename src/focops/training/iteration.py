@@ -18,7 +18,7 @@ from focops.core.base import network_for
 from focops.core.networks import Network
 from focops.core.spec import Spec
 from focops.core.types import Params, Rollout, Trajectories
-from focops.training import episodes, finite
+from focops.training import candidates, episodes, finite
 from focops.training.state import Record, RunState
 
 _AUTO_MARGIN = 0.025
@@ -47,17 +47,14 @@ def compiled(function: Callable[..., Any], *constants: Any) -> Callable[..., Any
 
 
 def begin(
-    algorithm: ModuleType, spec: Spec, num_envs: int, sims: Any, key: UInt32[Array, "2"], config: Any
+    algorithm: ModuleType, spec: Spec, num_envs: int, count: int, sims: Any, key: UInt32[Array, "2"], config: Any
 ) -> RunState:
-    """A run before its first iteration."""
-    return RunState(
-        algorithm.init(jax.random.fold_in(jax.random.wrap_key_data(key), 0), spec, config),
-        normalize.of(spec),
-        sims,
-        episodes.init(num_envs, len(spec.constraints)),
-        key,
-        jnp.int32(0),
-    )
+    """A run before its first iteration, which keeps `count` candidates."""
+    learner = algorithm.init(jax.random.fold_in(jax.random.wrap_key_data(key), 0), spec, config)
+    stats = normalize.of(spec)
+    counted = episodes.init(num_envs, len(spec.constraints))
+    kept = candidates.init(count, learner.policy, stats) if count else None
+    return RunState(learner, stats, sims, counted, key, jnp.int32(0), kept)
 
 
 def keys(key: UInt32[Array, "2"], iteration: Int[Array, ""]) -> Key[Array, "2"]:
@@ -98,7 +95,10 @@ def learn(
     learner, info = algorithm.update(key, state.learner, rollout, stats, progress, config)
     is_finite = finite.all_finite((trajectories, stats)) & finite.still_finite(learner, state.learner)
     counted = episodes.count(state.episodes, trajectories, jnp.array(config.cost_discounts))
-    after = RunState(learner, stats, state.sims, counted, state.key, state.iteration + 1)
+    done, kept = state.iteration + 1, state.candidates
+    if kept is not None:
+        kept = candidates.keep(kept, learner.policy, stats, done, progress)
+    after = RunState(learner, stats, state.sims, counted, state.key, done, kept)
     return after, Report(info, is_finite, episodes.means(counted), counted.finished)
 
 

@@ -13,6 +13,7 @@ from focops.core import normalize
 from focops.core.types import Params
 from focops.errors import RunError, UsageError
 from focops.training import finite
+from focops.training.candidates import Candidates
 from focops.training.episodes import RECENT, EpisodeStatistics
 
 Arrays = dict[str, np.ndarray]
@@ -38,6 +39,8 @@ class RunState(NamedTuple):
     """The data of the run's random key, which never changes: an iteration's keys are made of it and its number."""
     iteration: Int[Array, ""]
     """Iterations done."""
+    candidates: Candidates | None = None
+    """Policies to choose the delivered one from; None if that is the last one."""
 
 
 @dataclass(frozen=True)
@@ -69,13 +72,15 @@ def to_arrays(state: RunState) -> Arrays:
         **{f"env/{name}": np.asarray(value) for name, value in _fields(state.sims).items()},
         **{f"episodes/{name}": np.asarray(value) for name, value in state.episodes._asdict().items()},
         "iteration": np.array(int(state.iteration)),
+        **named_leaves(state.candidates, "candidates"),
     }
 
 
 def from_arrays(state: RunState, arrays: Arrays) -> RunState:
     """Inverse of `to_arrays`; names, shapes and the key are those of `state`."""
-    arrays = _with_error_of_cost_return(_with_ring(arrays), state)
+    arrays = named_leaves(state.candidates, "candidates") | _with_error_of_cost_return(_with_ring(arrays), state)
     learner, stats = fill((state.learner, state.stats), arrays)
+    candidates = fill(state.candidates, arrays, "candidates")
     for name, value in to_arrays(state).items():
         # how many rows an environment's array has may change with its episodes: `VectorEnv.restore` checks them
         free = isinstance(state.sims, dict) and name.startswith("env/") and name in arrays
@@ -86,7 +91,7 @@ def from_arrays(state: RunState, arrays: Arrays) -> RunState:
     }
     number: Any = np.asarray(arrays["iteration"], np.int32)
     sims = sims if isinstance(state.sims, dict) else type(state.sims)(**sims)
-    return RunState(learner, stats, sims, EpisodeStatistics(**own), state.key, number)
+    return RunState(learner, stats, sims, EpisodeStatistics(**own), state.key, number, candidates)
 
 
 def take_over(state: RunState, arrays: Arrays, source: str, task: str) -> RunState:
@@ -112,12 +117,12 @@ def named_leaves(tree: Params, prefix: str = "learner") -> Arrays:
     return {prefix + jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
 
 
-def fill(tree: Params, arrays: Arrays) -> Params:
+def fill(tree: Params, arrays: Arrays, prefix: str = "learner") -> Params:
     """`tree` with its leaves replaced by the arrays of their names."""
     paths, structure = jax.tree_util.tree_flatten_with_path(tree)
     leaves = []
     for path, leaf in paths:
-        name = "learner" + jax.tree_util.keystr(path)
+        name = prefix + jax.tree_util.keystr(path)
         _require(name, leaf.shape, arrays)
         finite.require_finite(arrays[name], f"the checkpoint's {name}", np.asarray(leaf))
         leaves.append(np.asarray(arrays[name], leaf.dtype))

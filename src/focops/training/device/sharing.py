@@ -23,5 +23,5 @@ def sharing_key(config: TrainConfig) -> Any:
     fields = dataclasses.fields(config.algo)
     static = tuple((f.name, getattr(config.algo, f.name)) for f in fields if f.metadata.get("static"))
     sizes = (config.num_envs, config.batch_size, config.iterations, config.self_contacts)
-    episodes = (config.fresh_episodes, config.exact, config.checkpoint_every, config.final_episodes)
+    episodes = (config.fresh_episodes, config.exact, config.checkpoint_every, config.final_episodes, config.candidates)
     return config.task, config.algorithm, static, sizes, episodes, config.init_from

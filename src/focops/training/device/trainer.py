@@ -56,7 +56,13 @@ class DeviceTrainer:
 
         steps = first.batch_size // first.num_envs
         self._vectorized = VectorizedIteration(
-            env, ALGORITHMS[first.algorithm], network(algos[0]), first.num_envs, steps, first.fresh_episodes
+            env,
+            ALGORITHMS[first.algorithm],
+            network(algos[0]),
+            first.num_envs,
+            steps,
+            first.fresh_episodes,
+            first.candidates,
         )
         self._config = self._spread([jax.tree.map(np.float32, algo) for algo in algos])
         self._arrays = self._devices.copied(env.arrays(self._devices.share * first.num_envs))

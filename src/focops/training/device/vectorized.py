@@ -56,6 +56,8 @@ class VectorizedIteration:
     steps: int
     """T: steps of each environment in a batch."""
     fresh_episodes: bool
+    candidates: int
+    """Policies that a run keeps to choose from."""
 
     def using(self, arrays: Any) -> "VectorizedIteration":
         """The same with arrays of `MjxTask.arrays` in place of the task's own."""
@@ -66,7 +68,7 @@ class VectorizedIteration:
         runs, num = key.shape[0], self.num_envs
         index = jnp.tile(jnp.arange(num, dtype=jnp.int32), runs)
         sims = _by_run(self.env.begin(jnp.repeat(seed, num, 0), index, num), runs)
-        begin = partial(iteration.begin, self.algorithm, self.env.spec, num)
+        begin = partial(iteration.begin, self.algorithm, self.env.spec, num, self.candidates)
         return Runs(jax.vmap(begin)(sims, key, config), jnp.ones(runs, bool))
 
     def cut(self, runs: Runs) -> Runs:
