@@ -22,7 +22,7 @@ Backend = Literal["cpu", "mjx"]
 _BACKENDS: tuple[Backend, ...] = ("cpu", "mjx")
 DEFAULT_TASK = "HalfCheetahSpeed-v0"
 CANDIDATES = 6
-"""Policies that `--margin auto` chooses from, beside the last."""
+"""Policies that `--margin auto` chooses from; the last is one of them."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,9 @@ class TrainConfig:
     for environments that have none; if they have, it replaces them."""
     margin: Literal["auto"] | float = 0.0
     """How far below each limit to stay, as a share of it (0.02: by 2%), so that the last policy, whose cost is known
-    only by estimate, keeps it. auto: by 2.5% and two standard errors that this estimate will have at the end (of
-    these 5% at most). 0: aim at the limit itself, as published. In [0, 1)."""
+    only by estimate, keeps it. auto: by 1.5% and the standard error that this estimate will have at the end (5% at
+    most); and of six policies of its end, a run delivers the best that is found within its limits. 0: aim at the limit
+    itself, as published. In [0, 1)."""
     num_envs: int = 32
     """E: environments stepped side by side; must divide the batch. ≥ 1."""
     batch_size: int = 2048
@@ -104,7 +105,7 @@ class TrainConfig:
 
     @property
     def candidates(self) -> int:
-        """How many policies of its end a run keeps, to deliver the newest that is found within its limits."""
+        """How many policies of its end a run keeps, to deliver the best that is found within its limits."""
         return CANDIDATES if self.margin == "auto" and is_constrained(self.algorithm) else 0
 
 

@@ -1,8 +1,8 @@
-"""Which policy of its end a run delivers: the newest that is found within its limits."""
+"""Which policy of its end a run delivers: the best that is found within its limits."""
 
-import dataclasses
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,58 +11,91 @@ import pytest
 import focops
 from focops import api as runs
 from focops.core.spec import Constraint
+from focops.display.summary import summary_text
 from focops.evaluation import final, host
-from focops.evaluation.final import choose
+from focops.evaluation.final import keeps_limits, order
 from focops.evaluation.judge import judge
 from tests.resume.tiny import OURS, results, tiny
 
 LIMIT = 10.0
 
 
-def found(cost: float, limit: float = LIMIT) -> Any:
+def found(cost: float, reward: float = 0.0) -> Any:
     """An evaluation of 50 episodes that cost about so much."""
     costs = cost + 0.1 * np.random.default_rng(0).normal(size=50)
-    result = judge(Constraint("speed", limit, 0.99), costs, costs, 0.95)
-    return dataclasses.make_dataclass("Found", ["constraints"])({"speed": result})
-
-
-def pair(sampled: float, mean_action: float | None = None) -> Any:
-    return found(sampled), found(sampled if mean_action is None else mean_action)
+    result = judge(Constraint("speed", LIMIT, 0.99), costs, costs, 0.95)
+    return SimpleNamespace(constraints={"speed": result}, reward=SimpleNamespace(mean=reward))
 
 
 @pytest.mark.parametrize(
-    ("costs", "expected"),
+    ("screened", "expected"),
     [
-        ([9], 0),
-        ([11], 0),
-        ([11, 12, 9, 8], 2),  # the newest within
-        ([9, 1], 0),  # not the cheapest
-        ([(9, 11), (11, 9), (9.5, 9.5)], 2),  # within both ways
-        ([(11, 9), (9, 11), (9, 12)], 1),  # else with sampled actions
-        ([12, 13, (11, 11.5), (10.5, 14)], 2),  # else the least of the worse way
+        ([(9, 0)], [0]),
+        ([(11, 0)], [0]),
+        ([(9, 1), (8, 3), (9, 2)], [1, 2, 0]),  # by reward
+        ([(11, 9), (8, 3), (10.01, 9), (9, 4)], [3, 1]),  # within alone; about the limit is undecided
+        ([(12, 3), (11, 1), (13, 9)], [1]),  # none: the least cost
+        ([(9, 1), (9, 1)], [0, 1]),  # the newest of equals
     ],
 )
-def test_the_newest_that_is_within_both_ways_is_chosen_and_the_next_best_if_there_is_none(
-    costs: list[Any], expected: int
-) -> None:
-    last, *others = [pair(*each) if isinstance(each, tuple) else pair(each) for each in costs]
-    assert choose(last, others) == expected
+def test_policies_within_their_limits_are_tried_by_their_reward(screened: list[Any], expected: list[int]) -> None:
+    assert order([found(*each) for each in screened]) == expected
 
 
-def test_no_other_is_looked_at_if_the_last_is_within() -> None:
-    assert choose(pair(9), (pytest.fail("looked at") for _ in range(1))) == 0
-
-
-def test_without_constraints_the_last_is_delivered() -> None:
-    nothing = dataclasses.make_dataclass("Found", ["constraints"])({})
-    assert choose((nothing, nothing), [pair(1)]) == 0
+def test_without_constraints_the_best_is_delivered() -> None:
+    free = lambda reward: SimpleNamespace(constraints={}, reward=SimpleNamespace(mean=reward))
+    assert order([free(1), free(2)]) == [1, 0]
 
 
 def test_episodes_that_cost_the_same_within_the_limit_are_enough() -> None:
     result = judge(Constraint("speed", LIMIT, 0.99), np.full(50, 9.0), np.full(50, 9.0), 0.95)
     assert result.verdict == "undecided"
-    same = dataclasses.make_dataclass("Found", ["constraints"])({"speed": result})
-    assert choose((same, same), [pair(1)]) == 0
+    assert keeps_limits(SimpleNamespace(constraints={"speed": result}))
+
+
+class Trials:
+    """Runs, each of policies (cost screened, reward; cost sampled, cost of the mean action)."""
+
+    def __init__(self, *runs: Any):
+        self.runs, self.rounds = [[SimpleNamespace(policy=each) for each in run] for run in runs], []
+
+    def evaluate(self, policies: Any, seed: int, ways: Any) -> Any:
+        self.rounds.append((len(policies), seed))
+        costs = [[p.policy[0]] if seed == final.CHOOSING_SEED else p.policy[2:] for p in policies]
+        return [
+            [found(cost, p.policy[1]) for cost, _ in zip(each, ways, strict=True)]
+            for p, each in zip(policies, costs, strict=True)
+        ]
+
+    def delivered(self, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+        monkeypatch.setattr(final, "_described", lambda *_: {})
+        return [each.delivered for each in final.deliver(self.runs, self.evaluate)]
+
+
+@pytest.mark.parametrize(
+    ("policies", "expected"),
+    [
+        ([(9, 1, 9, 9), (9, 2, 9, 9)], 1),
+        ([(9, 1, 9, 9), (9, 2, 9, 11)], 0),  # its mean action is not within
+        ([(9, 1, 11, 9), (9, 2, 9, 11)], 1),  # of none: sampled actions decide
+        ([(9, 1, 11, 11), (9, 2, 11, 11)], 1),
+        ([(11, 1, 9, 9), (9, 2, 9, 9), (9, 3, 11, 9), (9, 4, 11, 9)], 1),
+        ([(9, 1, 9, 9), (9, 2, 11, 11), (9, 3, 11, 11), (9, 4, 11, 11)], 3),  # only so many are tried
+    ],
+)
+def test_the_best_policy_that_is_within_both_ways_on_other_episodes_is_delivered(
+    policies: Any, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert Trials(policies).delivered(monkeypatch) == [expected]
+
+
+def test_runs_of_one_program_are_tried_together_with_as_many_policies_each_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    good, bad = (9, 1, 9, 9), (9, 2, 9, 11)
+    trials = Trials([good, bad], [good, good], [bad, good])
+    assert trials.delivered(monkeypatch) == [0, 0, 1]
+    assert trials.rounds == [(6, final.CHOOSING_SEED), (3, final.SEED), (3, final.SEED)]
 
 
 ITERATIONS = 22
@@ -70,14 +103,15 @@ ITERATIONS = 22
 
 @pytest.fixture
 def dear_until(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Policies of later iterations than `dear["after"]` cost 10 times what they do; `dear["seen"]` are those
-    evaluated, each with the seed."""
+    """The later a policy, the more reward it has, but those after iteration `dear["after"]` are too dear;
+    `dear["seen"]` are those evaluated, each with the seed."""
     dear: dict[str, Any] = {"after": ITERATIONS - 3, "seen": []}
     play = host.run_episodes
 
     def run_episodes(policy: Any, env: Any, seed: int, episodes: int, *rest: Any) -> Any:
         rows, cut, diverged = play(policy, env, seed, episodes, *rest)
         dear["seen"].append((policy.description["iteration"], seed))
+        rows[:, 1] = policy.description["iteration"]
         rows[:, 2:] = (10.0 if policy.description["iteration"] > dear["after"] else 0.1) * (1 + 0.01 * rows[:, 2:] % 1)
         return rows, cut, diverged
 
@@ -89,16 +123,17 @@ def point(out: Path, **options: Any) -> Any:
     return tiny(OURS, out, iterations=ITERATIONS, final_episodes=30, cost_limit=(1.0,), **options)
 
 
-def test_a_run_whose_last_policy_is_not_within_delivers_the_newest_that_is(
+def test_a_run_whose_last_policy_is_not_within_delivers_the_best_that_is(
     tmp_path: Path, dear_until: dict[str, Any]
 ) -> None:
     run = runs.run(point(tmp_path / "run"))
     assert run.policy().description["iteration"] == ITERATIONS - 3
-    assert run.summary["policy"]["iteration"] == ITERATIONS - 3
+    assert (run.summary["policy"]["iteration"], run.summary["policy"]["chosen_from"]) == (ITERATIONS - 3, 6)
+    assert "the best of 6 within the limits, of iteration 19" in summary_text(run.summary).plain
     assert run.summary["satisfied"] is True
-    # newest first, both ways each; what is told is found on other episodes than those it was chosen by
-    numbers = [(22, final.SEED), *[(i, final.CHOOSING_SEED) for i in (21, 20, 19)], (19, final.SEED)]
-    assert dear_until["seen"] == [each for each in numbers for _ in range(2)]
+    # what is told is found on other episodes than those it was chosen by
+    screened = [(i, final.CHOOSING_SEED) for i in (22, 21, 20, 19, 18, 17)]
+    assert dear_until["seen"] == [*screened, (19, final.SEED), (19, final.SEED)]
     expected = results(run.path)
     again = runs.resume(run.path)
     assert results(again.path) == expected

@@ -3,16 +3,15 @@
 The mean over the last training episodes is not that of the delivered policy: the policy changed meanwhile, and its mean
 action was never run at all. The seeds are fixed, so that a run that was interrupted ends in the same bytes.
 
-With `--margin auto` a run keeps policies of its end (`focops.training.candidates`). If the last one is not found within
-its limits, the newest that is becomes the one that it delivers.
+With `--margin auto` a run keeps policies of its end (`focops.training.candidates`). It delivers the one with the most
+reward among those that are found within their limits.
 """
 
-import itertools
 import math
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -38,8 +37,12 @@ PATIENCE = 2.0
 """If their episodes turn out longer than in training, the evaluation is given up at so many times that share."""
 
 
+TRIES = 3
+"""Policies of a run that are evaluated with mean actions too, before one is delivered."""
 Acting = tuple[Evaluation, Evaluation]
 """With sampled and with mean actions."""
+Evaluate = Callable[[Sequence[Trained], int, Sequence[bool]], Sequence[Sequence[Evaluation]]]
+"""Policies on episodes of a seed, each with sampled (False) or mean actions (True), or both."""
 
 
 class Delivered(NamedTuple):
@@ -135,76 +138,85 @@ def _evaluate(runs: Sequence[tuple[Recorder, Run]], should_stop: Callable[[], bo
         for own, (each, _) in zip(trained, runs, strict=True)
     ]
     if config.backend == "mjx":
-        return _on_device(policies, config.final_episodes)
+        return deliver(policies, lambda each, *how: on_device(each, _protocols(config.final_episodes, *how)))
     (recorder, run), (own,) = runs[0], policies
     samples = config.iterations * config.batch_size
-    episodes, at_most = config.final_episodes, None
+    episodes, at_most = config.final_episodes, math.inf
     if envs.find(config.task) is None:
         length = run.summary["episode_length_mean"] or recorder.spec.time_limit or math.inf
         episodes = min(episodes, int(SHARE * samples / length))
-        at_most = int(2 * PATIENCE * SHARE * samples)  # of both ways to act
+        at_most = PATIENCE * SHARE * samples
         if episodes < 2:
             raise _NotEvaluated("two of its episodes are more than a tenth of its samples; `focops evaluate` can do it")
-        own = own[: 1 + int(SHARE * samples / (2 * episodes * length))]
-    steps = 0
+        own = own[: max(1, int(SHARE * samples / (episodes * length)))]
+    left = math.inf
 
     def before_step(number: int) -> None:
-        nonlocal steps
-        steps += number
+        nonlocal left
+        left -= number
         if should_stop():
             raise _Stopped
-        if at_most is not None and steps > at_most:
+        if left < 0:
             raise _NotEvaluated("its episodes are far longer than in training; `focops evaluate` can do it")
 
-    def evaluate(index: int, seed: int) -> Acting:
-        nonlocal steps
-        steps = 0
-        threads = config.threads or os.cpu_count() or 1
-        sampled, mean_action = on_host(own[index], _protocols(episodes, seed), threads, before_step)
-        if sampled.cut or mean_action.cut:
-            raise _NotEvaluated("some of its episodes do not end; `focops evaluate` cuts them")
-        return sampled, mean_action
+    def evaluate(each: Sequence[Trained], seed: int, ways: Sequence[bool]) -> list[list[Evaluation]]:
+        nonlocal left
+        found, threads = [], config.threads or os.cpu_count() or 1
+        for trained in each:
+            left = at_most * len(ways)
+            found.append(on_host(trained, _protocols(episodes, seed, ways), threads, before_step))
+            if any(one.cut for one in found[-1]):
+                raise _NotEvaluated("some of its episodes do not end; `focops evaluate` cuts them")
+        return found
 
-    last = evaluate(0, SEED)
-    chosen = choose(last, (evaluate(i, CHOOSING_SEED) for i in range(1, len(own))))
-    return [Delivered(chosen, _described(*(evaluate(chosen, SEED) if chosen else last)))]
-
-
-def _on_device(policies: Sequence[Sequence[Trained]], episodes: int) -> list[Delivered]:
-    """What runs of one program deliver, of the policies of each: all that are evaluated at a time as one program."""
-
-    def evaluate(each: Sequence[Trained], seed: int) -> list[Acting]:
-        return [(pair[0], pair[1]) for pair in on_device(each, _protocols(episodes, seed))] if each else []
-
-    found = evaluate([own[0] for own in policies], SEED)
-    chosen = [0] * len(policies)
-    unsure = [i for i, last in enumerate(found) if not all(map(keeps_limits, last))]
-    others = iter(evaluate([policy for i in unsure for policy in policies[i][1:]], CHOOSING_SEED))
-    for i in unsure:
-        chosen[i] = choose(found[i], [next(others) for _ in policies[i][1:]])
-    again = [i for i in unsure if chosen[i]]
-    for i, pair in zip(again, evaluate([policies[i][chosen[i]] for i in again], SEED), strict=True):
-        found[i] = pair
-    return [Delivered(k, _described(*pair)) for k, pair in zip(chosen, found, strict=True)]
+    return deliver([own], evaluate)
 
 
-def choose(last: Acting, others: Iterable[Acting]) -> int:
-    """Which policy is delivered: 0 the last, 1 the first of `others`, and so on.
+def deliver(policies: Sequence[Sequence[Trained]], evaluate: Evaluate) -> list[Delivered]:
+    """Of the policies of each run, the last first, the one that it delivers, and what was found of that.
 
-    The first that is found within its limits with sampled and with mean actions; if none is, the first that is with
-    sampled actions; if none is, the one that costs least beside its limits. `others` are asked for one by one.
+    Where there are several, all are run with sampled actions. The one with the most reward among those that keep their
+    limits is then run on other episodes, with sampled and with mean actions; if it does not keep them there, the next.
     """
-    second, least, least_excess = None, 0, math.inf
-    for i, pair in enumerate(itertools.chain([last], others)):
-        within = [keeps_limits(each) for each in pair]
-        if all(within):
-            return i
-        if second is None and within[0]:
-            second = i
-        excess = max(map(_excess, pair))
-        if excess < least_excess:
-            least, least_excess = i, excess
-    return least if second is None else second
+    orders = [[0] for _ in policies]
+    if len(policies[0]) > 1:
+        screened = iter(evaluate([policy for own in policies for policy in own], CHOOSING_SEED, (False,)))
+        orders = [order([next(screened)[0] for _ in own])[:TRIES] for own in policies]
+    found: list[list[Acting]] = [[] for _ in policies]
+    waiting = list(range(len(policies)))
+    while waiting:
+        # always as many at a time, so that a device has one program for them
+        padded = [waiting[k % len(waiting)] for k in range(len(policies))]
+        ran = evaluate([policies[i][orders[i][len(found[i])]] for i in padded], SEED, (False, True))
+        for i, (sampled, mean_action) in zip(waiting, ran, strict=False):
+            found[i].append((sampled, mean_action))
+        waiting = [i for i in waiting if not _within(found[i][-1]) and len(found[i]) < len(orders[i])]
+    best = [_best(tried) for tried in found]
+    return [
+        Delivered(orders[i][k], _described(*found[i][k]) | {"chosen_from": len(policies[i])})
+        for i, k in enumerate(best)
+    ]
+
+
+def order(screened: Sequence[Evaluation]) -> list[int]:
+    """The policies that keep their limits with sampled actions, from the most reward to the least; if none does, the
+    one that costs least beside its limits."""
+    within = [i for i, found in enumerate(screened) if keeps_limits(found)]
+    if not within:
+        return [min(range(len(screened)), key=lambda i: _excess(screened[i]))]
+    return sorted(within, key=lambda i: -screened[i].reward.mean)
+
+
+def _best(tried: Sequence[Acting]) -> int:
+    """The one that keeps its limits with sampled and with mean actions; if none does, the first that does with sampled
+    ones; if none does, the first."""
+    both = [k for k, acting in enumerate(tried) if _within(acting)]
+    sampled = [k for k, acting in enumerate(tried) if keeps_limits(acting[0])]
+    return [*both, *sampled, 0][0]
+
+
+def _within(acting: Acting) -> bool:
+    return all(map(keeps_limits, acting))
 
 
 def keeps_limits(found: Evaluation) -> bool:
@@ -222,8 +234,8 @@ def _excess(found: Evaluation) -> float:
     return max(((c.discounted_cost.mean - c.limit) / (c.limit or 1.0) for c in costs), default=-math.inf)
 
 
-def _protocols(episodes: int, seed: int) -> list[Protocol]:
-    return [Protocol(episodes, (seed,), deterministic, CONFIDENCE) for deterministic in (False, True)]
+def _protocols(episodes: int, seed: int, ways: Sequence[bool]) -> list[Protocol]:
+    return [Protocol(episodes, (seed,), deterministic, CONFIDENCE) for deterministic in ways]
 
 
 def _described(sampled: Evaluation, mean_action: Evaluation) -> dict[str, Any]:
