@@ -117,7 +117,7 @@ def test_the_summary_names_two_commands_that_parse(
     ("words", "message"),
     [
         ("trian", "unknown command 'trian'; did you mean `focops train`?"),
-        ("frobnicate", "there are: train, resume, evaluate, study, "),
+        ("frobnicate", "there are: train, resume, evaluate, "),
         ("train HoperSpeed", "did you mean HopperSpeed"),
         ("train --algo sac", "unknown algorithm 'sac'; there are: focops"),
         ("train --preset slow", "unknown preset 'slow'; there are: fast, paper"),

@@ -256,5 +256,6 @@ def _numbers(found: Evaluation) -> dict[str, Any]:
         "discounted_cost_interval": {n: [c.discounted_cost.low, c.discounted_cost.high] for n, c in costs.items()},
         "undiscounted_cost": {name: c.undiscounted_cost.mean for name, c in costs.items()},
         "cost_limit": {name: c.limit for name, c in costs.items()},
+        "cost_discount": {name: c.discount for name, c in costs.items()},
         "verdict": {name: c.verdict for name, c in costs.items()},
     }

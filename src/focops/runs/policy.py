@@ -1,6 +1,7 @@
 """A trained policy, used without the trainer."""
 
 import warnings
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -11,9 +12,11 @@ from focops.core import normalize
 from focops.core import policy as core_policy
 from focops.core.networks import Network
 from focops.core.spec import Spec
+from focops.deploy.export import Exported, exported
 from focops.deploy.plain import numpy_policy
 from focops.display.summary import costs_found, verdict
 from focops.errors import UsageError
+from focops.runs.files import write_atomically
 from focops.runs.unpacking import refuse_pair
 
 
@@ -74,6 +77,20 @@ class Policy:
             action = action if self.description["discrete"] else np.clip(action, self._low, self._high)
         refuse_pair(action)
         return action
+
+    def export(self, path: Path | str, *, sampled: bool = False) -> Exported:
+        """Write the policy as policy.onnx, one graph from raw observations to actions, or as policy.py, which needs
+        NumPy alone; what is written was compared with this policy. With `sampled` the graph takes noise as a second
+        input, and the file samples by default; else it is the mean action. MeanActionWarning as in `predict`."""
+        path = Path(path)
+        if not sampled:
+            self._warn_of_the_mean_action()
+        made = exported(self, path.suffix, sampled)
+        try:
+            write_atomically(path, made.data)
+        except OSError as error:
+            raise UsageError(f"cannot write {path}: {error.strerror or error}; name another file") from error
+        return made
 
     def _flat(self, obs: Any) -> np.ndarray:
         """Observations [O] or [N, O]."""
