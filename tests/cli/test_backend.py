@@ -15,7 +15,7 @@ import pytest
 
 from focops import api as runs
 from focops import cli
-from focops.cli import processes
+from focops.cli.engines import local
 from focops.errors import RunError
 from focops.runs.directory import RunDirectory
 from focops.training.device import DeviceTrainer
@@ -46,9 +46,10 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def programs(monkeypatch: pytest.MonkeyPatch) -> list[list[Any]]:
     """The programs that were asked for, as lists of their runs; none is run, and no process started."""
     asked: list[list[Any]] = []
-    monkeypatch.setattr(runs, "run_all", lambda configs, **_: asked.append(configs) or [])
-    monkeypatch.setattr(runs, "resume_all", lambda paths, **_: asked.append(paths) or [])
-    monkeypatch.setattr(processes, "run_all", lambda *_: pytest.fail("processes are the CPU's way"))
+    none = runs.Run(Path(), {"finished": False})
+    monkeypatch.setattr(runs, "run_all", lambda configs, **_: asked.append(configs) or [none] * len(configs))
+    monkeypatch.setattr(runs, "resume_all", lambda paths, **_: asked.append(paths) or [none] * len(paths))
+    monkeypatch.setattr(local, "Process", lambda *_: pytest.fail("processes are the CPU's way"))
     return asked
 
 
@@ -56,9 +57,10 @@ def test_a_grid_is_one_program_and_a_directory_for_each_run(tmp_path: Path, caps
     base = tmp_path / "grid"
     assert cli.main(words(base, "--seeds 0..2 --algo.temperature 1,1.5")) == 0
     said = capsys.readouterr().out
-    assert f"6 runs in 1 program → {base}\n" in said
-    assert f"6 runs · PointCircle-v0 · focops · fast → {base}\n" in said
-    assert "384/384 each" in said.splitlines()[-1]
+    assert f"6 runs → {base}\n" in said
+    assert "6 runs: 6 running · –/s · left – · program 1 of 1, compiling\n" in said
+    assert said.count("384/384") == 6
+    assert said.splitlines()[-1] == "6 runs: 6 done"
     directories = sorted(path for path in base.iterdir() if path.is_dir())
     assert [path.name for path in directories] == [f"temperature={t},seed={s}" for t in ("1", "1.5") for s in range(3)]
     for path in directories:
@@ -96,7 +98,7 @@ def test_no_iteration_seems_faster_than_it_was(tmp_path: Path, monkeypatch: pyte
 
 def test_what_is_built_into_a_program_makes_another(tmp_path: Path, programs, capsys) -> None:
     assert cli.main(words(tmp_path / "grid", "--num-envs 4,8 --self-contacts 2 --algo.nu-max 1,2 --seeds 0..1")) == 0
-    assert f"8 runs in 2 programs → {tmp_path / 'grid'}\n" in capsys.readouterr().out
+    assert f"8 runs → {tmp_path / 'grid'}\n" in capsys.readouterr().out
     assert [len(program) for program in programs] == [4, 4]
     assert [{config.num_envs for config in program} for program in programs] == [{4}, {8}]
     assert {config.self_contacts for program in programs for config in program} == {2}
@@ -201,12 +203,12 @@ def test_runs_that_fail_are_named_and_the_others_finish(tmp_path: Path, capsys: 
     base = tmp_path / "grid"
     assert cli.main(words(base, "--algo.policy-rate 1e38,1e-4,3e-4")) == 1
     said = capsys.readouterr().err
-    assert "failed: the learner produced nan in policy.network[0].weight" in said
+    assert "failed: policy-rate=1e38: the learner produced nan in policy.network[0].weight" in said
     assert f"failed: 1 of 3. Try them again with:  focops resume {base}" in " ".join(said.split("\n"))
     assert not (base / "policy-rate=1e38" / "summary.json").exists()
     assert json.loads((base / "policy-rate=3e-4" / "summary.json").read_text())["finished"]
     assert cli.main(f"resume {base} --algo.policy-rate 1e-4".split()) == 0
-    assert "1 run in 1 program" in capsys.readouterr().out
+    assert "3 runs: 1 running, 2 done · –/s · left – · program 1 of 1, compiling" in capsys.readouterr().out
     assert json.loads((base / "policy-rate=1e38" / "summary.json").read_text())["finished"]
 
 

@@ -11,7 +11,8 @@ from typing import get_origin
 import pytest
 from rich.console import Console
 
-from focops.cli import grid, processes
+from focops.cli import engines, grid
+from focops.cli.engines import Job, local
 from focops.config import TrainConfig, default_config
 from focops.errors import UsageError
 from focops.runs.config_json import field_types
@@ -118,16 +119,20 @@ def test_flags_with_many_values_are_exactly_the_tuples_of_the_configs() -> None:
     assert set(grid.LISTS) == tuples - hidden
 
 
-def job(tmp_path: Path, name: str, program: str) -> processes.Job:
-    return processes.Job(name, tmp_path / name, ["-c", program])
+def job(tmp_path: Path, name: str, program: str) -> Job:
+    return Job(name, tmp_path / name, ["-c", program])
+
+
+def run_all(base: Path, jobs: list[Job], at_once: int) -> int:
+    return engines.run(base, jobs, {"cpu": local.Local(at_once)}, quiet=True)
 
 
 @pytest.fixture
 def python_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Jobs run Python programs in place of focops."""
-    start = processes.subprocess.Popen
-    monkeypatch.setattr(processes.subprocess, "Popen", lambda words, **kw: start([sys.executable, *words[3:]], **kw))
-    monkeypatch.setattr(processes, "POLL_SECONDS", 0.01)
+    start = local.subprocess.Popen
+    monkeypatch.setattr(local.subprocess, "Popen", lambda words, **kw: start([sys.executable, *words[3:]], **kw))
+    monkeypatch.setattr(local, "POLL_SECONDS", 0.01)
 
 
 @pytest.mark.usefixtures("python_jobs")
@@ -139,7 +144,7 @@ def test_a_failing_run_is_named_with_its_error_and_the_others_go_on(
         job(tmp_path, "seed=1", "print('fine')"),
         job(tmp_path, "seed=2", "import os; os.kill(os.getpid(), 9)"),
     ]
-    assert processes.run_all(tmp_path, jobs, at_once=1, threads=1, quiet=True) == 1
+    assert run_all(tmp_path, jobs, at_once=1) == 1
     assert [each.state for each in jobs] == ["failed", "done", "failed"]
     said = capsys.readouterr().err
     assert "seed=0: the simulator exploded" in said
@@ -151,7 +156,7 @@ def test_a_failing_run_is_named_with_its_error_and_the_others_go_on(
 def test_each_run_has_one_core_and_this_process_keeps_all(tmp_path: Path) -> None:
     allowed = os.sched_getaffinity(0)
     jobs = [job(tmp_path, str(i), "import os; print(len(os.sched_getaffinity(0)))") for i in range(3)]
-    assert processes.run_all(tmp_path, jobs, at_once=1, threads=1, quiet=True) == 0
+    assert run_all(tmp_path, jobs, at_once=1) == 0
     assert [each.output.read_text() for each in jobs] == ["1\n"] * 3
     assert os.sched_getaffinity(0) == allowed
 
@@ -167,7 +172,7 @@ print(len([name for name in os.listdir(r"{tmp_path}") if name.startswith("runnin
 os.remove(mine)
 """
     jobs = [job(tmp_path, str(i), program) for i in range(5)]
-    processes.run_all(tmp_path, jobs, at_once=2, threads=1, quiet=True)
+    run_all(tmp_path, jobs, at_once=2)
     assert max(int(each.output.read_text()) for each in jobs) == 2
 
 
@@ -184,7 +189,7 @@ def test_a_run_whose_directory_cannot_be_made_is_named_and_the_others_go_on(
 
     monkeypatch.setattr(Path, "mkdir", refuse)
     jobs = [job(tmp_path, name, "pass") for name in ("seed=0", "seed=1")]
-    assert processes.run_all(tmp_path, jobs, at_once=1, threads=1, quiet=True) == 1
+    assert run_all(tmp_path, jobs, at_once=1) == 1
     assert [each.state for each in jobs] == ["failed", "done"]
     said = capsys.readouterr().err
     assert f"seed=0: not begun: cannot write in {tmp_path / 'seed=0'}: Permission denied\n" in said
@@ -192,13 +197,13 @@ def test_a_run_whose_directory_cannot_be_made_is_named_and_the_others_go_on(
 
 def test_a_grid_whose_directory_cannot_be_opened_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"cannot look into .*gone: No such file or directory; check its permissions"):
-        processes.run_all(tmp_path / "gone", [], at_once=1, threads=1, quiet=True)
+        run_all(tmp_path / "gone", [job(tmp_path / "gone", "seed=0", "pass")], at_once=1)
 
 
 @pytest.mark.usefixtures("python_jobs")
 def test_there_are_never_more_places_than_runs(tmp_path: Path) -> None:
     jobs = [job(tmp_path, str(i), "pass") for i in range(2)]
-    assert processes.run_all(tmp_path, jobs, at_once=10**18, threads=1, quiet=True) == 0  # a list so long would not fit
+    assert run_all(tmp_path, jobs, at_once=10**18) == 0  # a list so long would not fit
 
 
 def test_a_grid_is_checked_whole_before_anything_is_written(tmp_path: Path) -> None:
@@ -228,8 +233,8 @@ def test_a_damaged_grid_is_explained(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_a_child_gets_the_points_flags_and_its_own_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from focops import cli
 
-    started: list[processes.Job] = []
-    monkeypatch.setattr(processes, "run_all", lambda base, jobs, *_: started.extend(jobs) or 0)
+    started: list[Job] = []
+    monkeypatch.setattr(engines, "run", lambda base, jobs, *_: started.extend(jobs) or 0)
     words = ["HopperSpeed", "--seeds", "0..1", "--quiet", "--jobs", "2", "--steps", "1k", "--out", str(tmp_path / "g")]
     assert cli.main(["train", *words]) == 0
     assert started[1].words == [
@@ -243,8 +248,8 @@ def test_resuming_a_grid_resumes_what_began_and_trains_what_did_not(
     from focops import cli
     from focops.runs.directory import RunDirectory
 
-    started: list[processes.Job] = []
-    monkeypatch.setattr(processes, "run_all", lambda base, jobs, *_: started.extend(jobs) or 0)
+    started: list[Job] = []
+    monkeypatch.setattr(engines, "run", lambda base, jobs, *_: started.extend(jobs) or 0)
     base = tmp_path / "g"
     assert cli.main(["train", "HopperSpeed", "--seeds", "0..2", "--out", str(base)]) == 0
     for seed in (0, 1):
@@ -275,7 +280,7 @@ def test_a_grid_tells_the_delivered_policies_of_its_runs_and_their_shares(
             "episodes": 50, "reward": 7.5, "discounted_cost": {"speed": 2.5}, "cost_limit": {"speed": 2.0},
             "verdict": {"speed": verdict},
         }  # fmt: skip
-        jobs.append(processes.Job(name, tmp_path / name, [], state="done"))
+        jobs.append(Job(name, tmp_path / name, [], state="done"))
         jobs[-1].directory.mkdir()
         (jobs[-1].directory / "metrics.jsonl").write_text(json.dumps(record) + "\n")
         summary = {"policy": {"sampled": found, "mean_action": found}}

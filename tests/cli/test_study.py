@@ -5,6 +5,7 @@ import json
 import pytest
 
 from focops import cli
+from focops.cli import engines
 from focops.runs.directory import RunDirectory
 
 MINE = """
@@ -54,11 +55,39 @@ def test_a_study_trains_goes_on_grows_and_repeats_nothing(mine, tmp_path, capsys
     assert "4 runs" in capsys.readouterr().out
 
 
-def test_a_run_begun_with_another_engine_is_not_mixed_in(mine, tmp_path, capsys):
-    base = tmp_path / "out"
-    assert cli.main(["study", mine, "--out", str(base), "--seeds", "1"]) == 0
-    assert cli.main(["study", mine, "--out", str(base), "--seeds", "1", "--engine", "gpu"]) == 2
-    assert "was begun with --engine local" in capsys.readouterr().err
+def test_runs_begun_on_the_cpu_end_there_and_the_others_follow_the_engine(mine, tmp_path, monkeypatch, capsys):
+    base, one = tmp_path / "out", ["study", mine, "--out", str(tmp_path / "out"), "--steps", "512"]
+    assert cli.main([*one, "--seeds", "1"]) == 0
+    (base / "PointCircle,focops,limit=1,seed=0" / "summary.json").unlink()
+    jobs: list[engines.Job] = []
+    monkeypatch.setattr(engines, "run", lambda base, given, *_: jobs.extend(given) or 1)
+    assert cli.main([*one, "--seeds", "2", "--engine", "gpu"]) == 1
+    assert {job.name: (job.backend, job.state) for job in jobs} == {
+        "PointCircle,focops,limit=1,seed=0": ("cpu", "waiting"),
+        "PointCircle,focops,limit=1,seed=1": ("mjx", "waiting"),
+        "PointCircle,focops,limit=100,seed=0": ("cpu", "done"),
+        "PointCircle,focops,limit=100,seed=1": ("mjx", "waiting"),
+    }
+    assert "note: PointCircle,focops,limit=1,seed=0 began on another backend" in capsys.readouterr().err
+    jobs.clear()  # a part of the study is only that part
+    assert cli.main([*one, "--seeds", "0"]) == 1
+    assert len(jobs) == 2
+    assert cli.main([*one[:-1], "1k", "--seeds", "1"]) == 2
+    assert "limit=1,seed=0 was begun with --steps 512, now it is 1000: ask for the same" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ("--address 10.0.0.1:6379", "--address is 10.0.0.1:6379, of a Ray cluster: add --engine ray"),
+        ("--engine ray --address ray://there:10001", "must be HOST:PORT of the cluster's head"),
+        ("--engine ray --address 127.0.0.1:9", "no Ray cluster answers at 127.0.0.1:9"),
+        ("--jobs -1", "--jobs is -1"),
+    ],
+)
+def test_an_engine_that_cannot_work_is_explained(mine, tmp_path, capsys, flags, message):
+    assert cli.main(["study", mine, "--out", str(tmp_path / "out"), *flags.split()]) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
 
 
 def test_what_cannot_be_trained_is_refused_before_anything_is_written(mine, tmp_path, capsys):

@@ -9,7 +9,8 @@ import pytest
 
 from focops import api as runs
 from focops import cli
-from focops.cli import device_grid, processes
+from focops.cli import engines
+from focops.cli.engines import Job, gpu, local
 from focops.errors import RunError, UsageError
 from focops.runs import checkpoint
 from tests.resume.tiny import OURS, flags, results, tiny
@@ -114,17 +115,25 @@ def test_the_command_says_so_with_status_1(tmp_path: Path, monkeypatch, capsys) 
 @pytest.fixture
 def python_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Jobs of a grid run Python programs in place of focops."""
-    start = processes.subprocess.Popen
-    monkeypatch.setattr(processes.subprocess, "Popen", lambda words, **kw: start([sys.executable, *words[3:]], **kw))
-    monkeypatch.setattr(processes, "POLL_SECONDS", 0.01)
+    start = local.subprocess.Popen
+    monkeypatch.setattr(local.subprocess, "Popen", lambda words, **kw: start([sys.executable, *words[3:]], **kw))
+    monkeypatch.setattr(local, "POLL_SECONDS", 0.01)
 
 
-def test_a_grid_of_programs_that_goes_away_begins_no_more_of_them(tmp_path: Path) -> None:
+def test_a_grid_of_programs_that_goes_away_begins_no_more_of_them(tmp_path: Path, monkeypatch, capsys) -> None:
     base = tmp_path / "grid"
     base.mkdir()
-    jobs = [(1, lambda *_: base.rename(tmp_path / "moved") and []), (1, lambda *_: pytest.fail("it was begun"))]
-    with pytest.raises(RunError, match=f"1 program not begun: {base} was removed or renamed"):
-        device_grid._run(base, jobs, quiet=True)
+    jobs = [Job(name, base / name, [], backend="mjx") for name in ("seed=0", "seed=1")]
+
+    def move(*_: object) -> list[RunError]:
+        base.rename(tmp_path / "moved")
+        return [RunError("it moved")]
+
+    monkeypatch.setattr(gpu.Gpu, "programs", lambda *_: [[job] for job in jobs])
+    monkeypatch.setattr(gpu.Gpu, "_train", move)
+    assert engines.run(base, jobs, {"mjx": gpu.Gpu()}, quiet=True) == 1
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"seed=1: not begun: {base} was removed or renamed" in said
     assert not base.exists()
 
 
@@ -133,8 +142,8 @@ def test_a_grid_that_goes_away_begins_no_more_runs(tmp_path: Path, capsys: pytes
     base = tmp_path / "grid"
     base.mkdir()
     program = f"import os; os.rename({str(base)!r}, {str(tmp_path / 'moved')!r}); raise SystemExit(1)"
-    jobs = [processes.Job(name, base / name, ["-c", program]) for name in ("seed=0", "seed=1")]
-    assert processes.run_all(base, jobs, at_once=1, threads=1, quiet=True) == 1
+    jobs = [Job(name, base / name, ["-c", program]) for name in ("seed=0", "seed=1")]
+    assert engines.run(base, jobs, {"cpu": local.Local(1)}, quiet=True) == 1
     said = " ".join(capsys.readouterr().err.split())
     assert f"seed=0: {base / 'seed=0'} was removed or renamed while the run was at work" in said
     assert f"seed=1: not begun: {base} was removed or renamed" in said

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from focops import cli
-from focops.cli import processes
+from focops.cli import engines
 from focops.config import default_config
 from focops.errors import RunError, UsageError
 from focops.runs import checkpoint
@@ -134,7 +134,7 @@ TRAIN = ["train", "HopperSpeed", "--seed", "0"]
 def test_a_grid_that_leads_outside_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], run: dict, message: str
 ) -> None:
-    monkeypatch.setattr(processes, "run_all", lambda *_: pytest.fail("a run was started"))
+    monkeypatch.setattr(engines, "run", lambda *_: pytest.fail("a run was started"))
     base = tmp_path / "deep" / "grid"
     base.mkdir(parents=True)
     (base / "link").symlink_to(tmp_path)
@@ -147,8 +147,8 @@ def test_a_grid_that_leads_outside_is_refused(
 
 def test_a_grid_trains_what_has_not_begun_where_it_lies_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Begun with a relative --out and --from; then moved, and resumed from another working directory."""
-    started: list[processes.Job] = []
-    monkeypatch.setattr(processes, "run_all", lambda base, jobs, *_: started.extend(jobs) or 0)
+    started: list[engines.Job] = []
+    monkeypatch.setattr(engines, "run", lambda base, jobs, *_: started.extend(jobs) or 0)
     monkeypatch.setattr("focops.cli.arguments.check", lambda _: None)
     monkeypatch.chdir(tmp_path)
     assert cli.main(["train", "HopperSpeed", "--seeds", "0..1", "--out", "old", "--from", "source"]) == 0

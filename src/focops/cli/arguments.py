@@ -93,6 +93,9 @@ def _hint(metavar: str, hint: str) -> Any:
 
 
 _Workers = Annotated[int | None, _hint("N", "(default: the run's own)")]
+Address = Annotated[
+    str | None, _hint("HOST:PORT", "(default: that of RAY_ADDRESS, else one is started on this machine)")
+]
 _Python = Annotated[Path | None, _hint("PATH", "(default: the run's own)")]
 
 
@@ -123,6 +126,10 @@ class ResumeOptions:
     """Log to Weights & Biases as well."""
     jobs: int = 0
     """Runs of a grid at once; 0: one per core."""
+    engine: Literal["local", "ray"] = "local"
+    """What goes on with the runs of a grid on CPUs: processes of this machine, or a Ray cluster."""
+    address: Address = None
+    """The Ray cluster."""
     env_workers: _Workers = None
     """Processes that step environments that are not ours; results do not depend on it."""
     env_python: _Python = None
@@ -237,9 +244,20 @@ def parse_resume(words: Sequence[str]) -> ResumeOptions:
     changed = {word.owner: word.text for word in found if word.owner and word.owner.startswith("--algo.")}
     rest = [word.text for word in found if not (word.owner in changed or word.text in changed)]
     options = tyro.cli(ResumeOptions, args=rest, prog="focops resume")
-    _require_jobs(options.jobs)
+    check_engine(options)
     changes = {flag.removeprefix("--algo.").replace("-", "_"): value for flag, value in changed.items()}
     return dataclasses.replace(options, changes=changes, sinks=asked_for(options.wandb))
+
+
+def check_engine(options: ResumeOptions) -> None:
+    """Refuse an engine that is not installed or does not answer, and what it does not take."""
+    _require_jobs(options.jobs)
+    if options.engine == "ray":
+        from focops.cli.engines import ray_cluster
+
+        ray_cluster.check(options.address)
+    elif options.address is not None:
+        raise UsageError(f"--address is {options.address}, of a Ray cluster: add --engine ray, or leave it out")
 
 
 def parse_evaluate(words: Sequence[str]) -> EvaluateOptions:

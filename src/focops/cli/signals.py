@@ -6,12 +6,10 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from focops.display.say import say
-from focops.runs.files import resume_command
 
 HANG_UP: int | None = getattr(signal, "SIGHUP", None)
 """The terminal was closed; Windows has no such signal."""
@@ -21,15 +19,15 @@ STOPS = tuple(number for number in (signal.SIGINT, signal.SIGTERM, HANG_UP) if n
 """Signals that end a run after the iteration that it is in."""
 
 
-def conclude(base: Path, failures: Sequence[str], total: int, stopped: Sequence[int]) -> int:
-    """Say how a grid of runs ended and how to resume it; the exit status."""
+def conclude(again: str, failures: Sequence[str], total: int, stopped: Sequence[int]) -> int:
+    """Say how a grid of runs ended, and the command that goes on with it; the exit status."""
     for failure in failures:
         say("failed:", failure, "bold red")
     if stopped:
-        say("stopped.", f"Go on with:  {resume_command(base)}")
+        say("stopped.", f"Go on with:  {again}")
         return 128 + stopped[0]
     if failures:
-        say("failed:", f"{len(failures)} of {total}. Try them again with:  {resume_command(base)}", "bold red")
+        say("failed:", f"{len(failures)} of {total}. Try them again with:  {again}", "bold red")
     return 1 if failures else 0
 
 

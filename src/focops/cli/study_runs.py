@@ -1,10 +1,10 @@
 """`focops study` and `focops studies`: a study's runs are a grid, and are trained, stopped and resumed as one."""
 
 import dataclasses
-import json
 import math
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,16 +12,17 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from focops import envs
-from focops.cli import arguments, grid, processes
-from focops.cli.arguments import Count, ResumeOptions
+from focops.cli import arguments, grid, grid_runs
+from focops.cli.arguments import Address, Count, ResumeOptions
 from focops.display.numbers import clock, count, number
+from focops.display.say import say
 from focops.errors import UsageError
 from focops.runs.directory import RunDirectory
 from focops.runs.files import write_json
 from focops.studies import definition
 from focops.studies.definition import Point, Study
 
-_BACKENDS = {"local": "cpu", "gpu": "mjx"}
+_BACKENDS = {"local": "cpu", "ray": "cpu", "gpu": "mjx"}
 _LEARNING_SHARE = 0.6
 """Of the rate of physics alone that training reaches, about: `benchmarks/speed.py`."""
 _MEASURED_SECONDS = 0.05
@@ -46,8 +47,11 @@ class StudyOptions:
     """Other samples for each run."""
     preset: Literal["", "fast", "paper"] = ""
     """Another preset."""
-    engine: Literal["local", "gpu"] = "local"
-    """local: one process per run, one run per core at a time. gpu: all runs of one shape as one program."""
+    engine: Literal["local", "gpu", "ray"] = "local"
+    """local: one process per run, one run per core at a time. gpu: all runs of one shape as one program. ray: the
+    machines of a Ray cluster. A study can be gone on with by another engine."""
+    address: Address = None
+    """ray: the cluster."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: runs/study-NAME)")] = None
     """The study's directory."""
     jobs: int = 0
@@ -64,12 +68,16 @@ def study(words: list[str]) -> int:
         definition.load(options.study), tasks=options.tasks, algorithms=options.algos, seeds=seeds,
         steps=None if options.steps is None else str(options.steps), preset=options.preset,
     )  # fmt: skip
+    how = ResumeOptions(
+        options.out or Path("runs") / f"study-{found.name}", jobs=options.jobs, quiet=options.quiet,
+        engine="ray" if options.engine == "ray" else "local", address=options.address,
+    )  # fmt: skip
+    arguments.check_engine(how)
     points = points_of(found, _BACKENDS[options.engine])
-    base = options.out or Path("runs") / f"study-{found.name}"
-    _describe(base, found, points)
-    status = processes.resume(ResumeOptions(run=base, jobs=options.jobs, quiet=options.quiet))
+    _describe(how.run, found, points)
+    status = grid_runs.resume(how, only={name for name, _ in points})
     if status == 0 and found.evaluate_best:
-        _evaluate_best(base, found, points)
+        _evaluate_best(how.run, found, points)
     return status
 
 
@@ -88,33 +96,45 @@ def points_of(found: Study, backend: str) -> list[Point]:
 def _describe(base: Path, found: Study, points: list[Point]) -> None:
     """Write grid.json, with the runs that it already had and those that are new, each checked before the first starts;
     and study.json, the study as it was asked for."""
-    file = base / "grid.json"
-    try:
-        known = {run["name"]: run for run in json.loads(file.read_text())["runs"]} if file.is_file() else {}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"{file} is damaged: {error}; resume its runs one by one") from None
+    known = grid_runs.read(base) if (base / "grid.json").is_file() else {}
+    elsewhere = []
     for name, words in points:
-        begun = RunDirectory(base / name).config_file.is_file()
-        if not begun:
-            parsed = arguments.parse(words)
-            config = dataclasses.replace(parsed.config, out=base / name)
-            try:
-                arguments.check(dataclasses.replace(parsed, config=config))
-            except UsageError as error:
-                raise UsageError(f"{name}: {error}") from None
-            known[name] = {"name": name, "words": ["train", *words]}
-        elif grid.value_of(grid.split(words), "--backend", "cpu") != RunDirectory(base / name).config.backend:
-            other = RunDirectory(base / name).config.backend
-            engine = next(engine for engine, backend in _BACKENDS.items() if backend == other)
-            raise UsageError(
-                f"{base / name} was begun with --engine {engine}: go on with that, or choose another --out"
-            )
+        if not RunDirectory(base / name).config_file.is_file():
+            grid_runs.check(base, name, grid_runs.parse(words))
+            known[name] = ["train", *words]
+            continue
+        before, now = (_settings(each) for each in (known.setdefault(name, ["train", *words])[1:], words))
+        if before.pop("--backend") != now.pop("--backend") and not RunDirectory(base / name).is_complete():
+            elsewhere.append(name)
+        if before != now:
+            _refuse(base / name, before, now)
+    grid_runs.write(base, known)
     try:
-        base.mkdir(parents=True, exist_ok=True)
-        write_json(file, {"runs": list(known.values())})
         write_json(base / "study.json", dataclasses.asdict(found))
     except OSError as error:
         raise UsageError(f"cannot write in {base}: {error.strerror}; choose another --out") from error
+    if elsewhere:
+        others = f" and {len(elsewhere) - 1} more" * (len(elsewhere) > 1)
+        say("note:", f"{elsewhere[0]}{others} began on another backend, whose physics differs, and will end on it")
+
+
+def _settings(words: Sequence[str]) -> dict[str, str]:
+    """The flags of a run and their values, without the seed, which its name tells; 1M is 1000000."""
+    found = {"--backend": "cpu"}
+    for text, owner in grid.split(words):
+        if owner == "--steps":
+            found[owner] = str(arguments.parse_count(text))
+        elif owner == "--backend":
+            found[owner] = text
+        elif owner and owner not in ("--out", "--seed"):
+            found[owner] = f"{found.get(owner, '')} {text}".strip()
+    return found
+
+
+def _refuse(run: Path, before: dict[str, str], now: dict[str, str]) -> None:
+    flag = next(flag for flag in before | now if before.get(flag) != now.get(flag))
+    was, asked = (each.get(flag, "at its default") for each in (before, now))
+    raise UsageError(f"{run} was begun with {flag} {was}, now it is {asked}: ask for the same, or choose another --out")
 
 
 def _evaluate_best(base: Path, found: Study, points: list[Point]) -> None:

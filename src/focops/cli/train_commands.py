@@ -13,9 +13,9 @@ def train(words: list[str]) -> int:
 
     points = [] if {"-h", "--help"} & set(words) else grid.expand(grid.split(words))
     if points:
-        from focops.cli import processes
+        from focops.cli import grid_runs
 
-        return processes.train([(point.name, arguments.parse(point.words), point.words) for point in points])
+        return grid_runs.train([(point.name, grid_runs.parse(point.words), point.words) for point in points])
     options = arguments.parse(words)
     arguments.check(options)
     from focops import api as runs
@@ -34,9 +34,9 @@ def resume(words: list[str]) -> int:
 
     options = arguments.parse_resume(words)
     if (options.run / "grid.json").is_file():
-        from focops.cli import processes
+        from focops.cli import grid_runs
 
-        return processes.resume(options)
+        return grid_runs.resume(options)
     from focops import api as runs
     from focops.cli.signals import stop_on_signals, while_heard
     from focops.display.progress import choose_display

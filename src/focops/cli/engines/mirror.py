@@ -1,0 +1,107 @@
+"""A run's directory on another machine: what travels there, and what comes back as it changes.
+
+The run writes metrics, checkpoint, policy and summary in this order (`Recorder`). The files are read in the opposite
+order and written in the same, so a copy is at any instant one that can be resumed.
+"""
+
+import contextlib
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+from focops.runs.files import make_own_folder, open_own, write_atomically
+
+_SENT = ("config.json", "metrics.jsonl", "summary.json", "output.txt", "wandb.id", "checkpoint/*", "policy/*")
+"""What a run needs to go on."""
+_ORDER = ("config.json", "metrics.jsonl", "checkpoint", "policy", "summary.json")
+_GROW = ("metrics.jsonl", "events.")
+"""How the names of files begin to which the run only appends."""
+_NAME_THEMSELVES = ("config.json", "summary.json", "output.txt")
+"""Files in which the directory's path stands."""
+
+
+class Piece(NamedTuple):
+    """A file, or what was appended to it since the last time."""
+
+    name: str
+    offset: int
+    data: bytes
+
+
+class Changes(NamedTuple):
+    pieces: list[Piece]
+    """In the order in which they are to be written."""
+    names: set[str]
+    """All files that there are."""
+
+
+def pack(directory: Path) -> list[Piece]:
+    """The files that a run needs to go on elsewhere; none of a run that is not begun."""
+    files = [file for pattern in _SENT for file in directory.glob(pattern) if _counts(file)]
+    return [Piece(str(file.relative_to(directory)), 0, file.read_bytes()) for file in files]
+
+
+def write(directory: Path, changes: Changes, had: set[str] | None = None) -> None:
+    """Write what has changed; remove those of `had` that are gone."""
+    directory.mkdir(exist_ok=True)
+    for name, offset, data in changes.pieces:
+        path = directory / name
+        if path.parent != directory:
+            make_own_folder(path.parent)
+        if offset:
+            with open_own(path, "ab") as file:
+                file.truncate(offset)
+                file.write(data)
+        else:
+            write_atomically(path, data)
+    for name in (had or set()) - changes.names:
+        (directory / name).unlink(missing_ok=True)
+
+
+class Source:
+    """The directory that a run writes to, `here`, which is a copy of `there` on another machine."""
+
+    def __init__(self, here: Path, there: str) -> None:
+        self._here, self._there = here, there
+        self._seen: dict[str, tuple[int, int]] = {}
+
+    def local(self, text: str) -> str:
+        return text.replace(self._there, str(self._here))
+
+    def remote(self, text: str) -> str:
+        return text.replace(str(self._here), self._there)
+
+    def changes(self) -> Changes:
+        """Since the last time."""
+        names = {str(file.relative_to(self._here)) for file in self._here.rglob("*") if _counts(file)}
+        pieces = []
+        for name in sorted(names, key=_rank, reverse=True):
+            with contextlib.suppress(FileNotFoundError):  # an old checkpoint: a new one has taken its place
+                pieces += self._piece(name)
+        return Changes(pieces[::-1], names)
+
+    def _piece(self, name: str) -> list[Piece]:
+        file = self._here / name
+        found = file.stat()
+        now, before = (found.st_mtime_ns, found.st_size), self._seen.get(name)
+        if now == before:
+            return []
+        grows = name.startswith(_GROW) and before is not None and before[1] <= now[1]
+        offset = before[1] if grows and before else 0
+        with open(file, "rb") as opened:
+            opened.seek(offset)
+            data = opened.read(now[1] - offset)
+        self._seen[name] = now
+        if name in _NAME_THEMSELVES:
+            here, there = (json.dumps(each, ensure_ascii=False)[1:-1] for each in (str(self._here), self._there))
+            data = data.replace(here.encode(), there.encode())
+        return [Piece(name, offset, data)]
+
+
+def _counts(file: Path) -> bool:
+    return file.is_file() and not file.is_symlink() and file.suffix != ".tmp" and file.name != ".lock"
+
+
+def _rank(name: str) -> tuple[int, str]:
+    first = name.partition("/")[0]
+    return (_ORDER.index(first) if first in _ORDER else len(_ORDER)), name

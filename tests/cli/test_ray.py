@@ -1,0 +1,151 @@
+"""`--engine ray` on a cluster of two nodes: whatever is killed, nothing is lost, and the bytes are those of `local`."""
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from focops import cli
+from focops.cli.engines import Job, mirror, ray_cluster
+from focops.runs import checkpoint
+from focops.runs.directory import RunDirectory
+from tests.resume.tiny import results
+
+MINE = """
+title = "Mine"
+tasks = ["PointCircle"]
+algorithms = ["focops"]
+steps = 51_200
+seeds = 2
+[set]
+"batch-size" = 64
+"num-envs" = 4
+"algo.minibatch-size" = 32
+"algo.hidden" = 8
+"algo.epochs" = 2
+"final-episodes" = 0
+"checkpoint-every" = 10
+"""
+RUNS = ("PointCircle,focops,seed=0", "PointCircle,focops,seed=1")
+DRIVER = """
+import sys
+from focops import cli
+from focops.cli.engines import Job, mirror, ray_cluster
+ray_cluster.REPORT_SECONDS = 0.3
+sys.exit(cli.main(sys.argv[1:]))
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """A head and a second node, with a core each."""
+    patch = pytest.MonkeyPatch()
+    patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    from ray.cluster_utils import Cluster
+
+    found = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    found.add_node(num_cpus=1)
+    yield found
+    found.shutdown()
+    patch.undo()
+
+
+def newest(base: Path) -> list[int]:
+    return [max(checkpoint.numbers(base / name / "checkpoint"), default=0) for name in RUNS]
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    give_up = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < give_up
+        time.sleep(0.02)
+
+
+def test_a_killed_driver_and_a_lost_node_lose_nothing_and_the_bytes_are_those_of_local(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine.toml").write_text(MINE)
+    study = ["study", str(tmp_path / "mine.toml"), "--out"]
+    base, by_local = tmp_path / "ray", tmp_path / "local"
+    words = [*study, str(base), "--engine", "ray", "--address", cluster.address]
+
+    driver = subprocess.Popen([sys.executable, "-c", DRIVER, *words], stdout=subprocess.DEVNULL)
+    wait_for(lambda: min(newest(base)) > 0)
+    driver.kill()
+    driver.wait()
+    came_back = newest(base)
+    assert not any(RunDirectory(base / name).is_finished() for name in RUNS)
+
+    def lose_a_node() -> None:
+        wait_for(lambda: all(now > before for now, before in zip(newest(base), came_back, strict=True)))
+        cluster.remove_node(cluster.list_all_nodes()[1], allow_graceful=False)
+
+    monkeypatch.setattr(ray_cluster, "REPORT_SECONDS", 0.3)
+    loss = threading.Thread(target=lose_a_node)
+    loss.start()
+    assert cli.main(words) == 0
+    loss.join()
+    said = capsys.readouterr().err
+    assert said.count("lost the machine of PointCircle") == 1
+    assert "it goes on elsewhere from iteration" in said
+
+    assert cli.main([*study, str(by_local)]) == 0
+    for name in RUNS:
+        assert results(base / name) == results(by_local / name)
+        written = (RunDirectory(each / name).config_file.read_text() for each in (base, by_local))
+        assert len({text.replace(str(each), "") for text, each in zip(written, (base, by_local), strict=True)}) == 1
+
+
+def test_a_node_with_another_focops_fails_its_runs_and_says_so(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine.toml").write_text(MINE)
+    monkeypatch.setattr(ray_cluster.metadata, "version", lambda _: "9.9")
+    words = ["study", str(tmp_path / "mine.toml"), "--engine", "ray", "--address", cluster.address]
+    assert cli.main([*words, "--out", str(tmp_path / "ray")]) == 1
+    said = capsys.readouterr().err
+    assert said.count("and 9.9 where the study was started") == len(RUNS)
+    assert f"failed: 2 of 2. Try them again with:  focops resume {tmp_path / 'ray'} --engine ray --address" in said
+
+
+def test_what_changes_in_a_directory_comes_back_and_nothing_else(tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    (here / "checkpoint").mkdir(parents=True)
+    (here / "metrics.jsonl").write_bytes(b"1\n")
+    (here / "checkpoint" / "1.safetensors").write_bytes(b"one")
+    (here / "checkpoint" / "2.safetensors.tmp").write_bytes(b"half")
+    (here / "config.json").write_text(f'{{"out": "{here}"}}')
+    (here / ".lock").touch()
+    source = mirror.Source(here, str(there))
+    first = source.changes()
+    assert [piece.name for piece in first.pieces] == ["config.json", "metrics.jsonl", "checkpoint/1.safetensors"]
+    mirror.write(there, first)
+    assert (there / "config.json").read_text() == f'{{"out": "{there}"}}'
+
+    with open(here / "metrics.jsonl", "ab") as file:
+        file.write(b"2\n3")
+    (here / "checkpoint" / "1.safetensors").rename(here / "checkpoint" / "2.safetensors")
+    second = source.changes()
+    assert second.pieces == [
+        mirror.Piece("metrics.jsonl", 2, b"2\n3"),
+        mirror.Piece("checkpoint/2.safetensors", 0, b"one"),
+    ]
+    mirror.write(there, second, first.names)
+    files = {str(file.relative_to(there)): file.read_bytes() for file in there.rglob("*.*") if file.suffix != ".json"}
+    assert files == {"metrics.jsonl": b"1\n2\n3", "checkpoint/2.safetensors": b"one"}
+    assert source.changes().pieces == []
+
+
+def test_a_run_that_only_loses_machines_is_given_up(tmp_path: Path) -> None:
+    task = ray_cluster.Task(Job("run", tmp_path / "run", ["train"]))
+    task.order()
+    assert [task.lost() for _ in range(5)] == [True] * 4 + [False]
+    (tmp_path / "run" / "checkpoint").mkdir()
+    (tmp_path / "run" / "checkpoint" / "00000010.safetensors").touch()
+    assert task.lost()  # it got on
+    task.close()
