@@ -68,7 +68,7 @@ class Trials:
         ]
 
     def delivered(self, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-        monkeypatch.setattr(final, "_described", lambda *_: {})
+        monkeypatch.setattr(final, "described", lambda *_: {})
         return [each.delivered for each in final.deliver(self.runs, self.evaluate)]
 
 

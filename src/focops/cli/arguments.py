@@ -145,7 +145,8 @@ class EvaluateOptions:
     """Run trained policies on episodes that training never saw: means with intervals, a verdict on each constraint."""
 
     runs: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN [RUN ...]")]
-    """The directory that `focops train` made, of a run or of a grid (all its runs are evaluated), or several."""
+    """The directory that `focops train` made, of a run or of a grid (all its runs are evaluated), or several; or
+    zoo:NAME."""
     episodes: Count = 100
     """Episodes in all, shared out evenly among the seeds."""
     seeds: str = "0"

@@ -15,7 +15,7 @@ def evaluate(words: list[str]) -> int:
     options = arguments.parse_evaluate(words)
     from rich.console import Console
 
-    from focops import evaluation
+    from focops import evaluation, zoo
     from focops.cli import evaluation_table
     from focops.runs.directory import RunDirectory
     from focops.runs.policy import mean_action_outside
@@ -26,7 +26,7 @@ def evaluate(words: list[str]) -> int:
         how = evaluation.PROTOCOLS[options.protocol]
     how |= {name: getattr(options, name) for name in _OPTIONS}
     first, *others = options.runs
-    file = options.json or (None if others else first / "evaluation.json")
+    file = options.json or (None if others or zoo.is_named(first) else first / "evaluation.json")
     known = ""
     if others or not RunDirectory(first).config_file.is_file():
         results = evaluation.evaluate_all(options.runs, **how)

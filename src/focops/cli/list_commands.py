@@ -1,5 +1,6 @@
-"""`focops tasks` and `focops algos`: what comes with the library."""
+"""`focops tasks`, `focops algos` and `focops zoo`: what comes with the library."""
 
+import json
 import sys
 
 from rich.console import Console
@@ -36,6 +37,26 @@ def algos(words: list[str]) -> int:
         table.add_row(name, *getattr(module, "DESCRIPTION", NO_DESCRIPTION))
     # a pipe has no width: keep each algorithm on one line there
     Console(highlight=False, width=None if sys.stdout.isatty() else 120).print(table)
+    return 0
+
+
+def zoo(words: list[str]) -> int:
+    """`focops zoo`: each trained policy, and what the evaluation in its card found with sampled actions."""
+    no_arguments("zoo", words)
+    from focops import zoo
+    from focops.display.numbers import number
+    from focops.display.summary import verdicts
+
+    columns = ("policy", "reward", "constraint", "J_C", "limit", "sampled / mean action")
+    table = Table(*columns, box=None, header_style="dim", pad_edge=False)
+    for name in zoo.names():
+        summary = json.loads((zoo.HOME / name / "summary.json").read_bytes())
+        found = summary["policy"]["sampled"]
+        for cost, limit in found["cost_limit"].items():
+            j_c = number(found["discounted_cost"][cost])
+            table.add_row(f"zoo:{name}", number(found["reward"]), cost, j_c, number(limit), verdicts(summary))
+    Console(highlight=False, width=None if sys.stdout.isatty() else 120).print(table)
+    print('\nIn Python:  policy = focops.load("zoo:NAME")    On unseen episodes:  focops evaluate zoo:NAME')
     return 0
 
 

@@ -193,8 +193,7 @@ def deliver(policies: Sequence[Sequence[Trained]], evaluate: Evaluate) -> list[D
         waiting = [i for i in waiting if not _within(found[i][-1]) and len(found[i]) < len(orders[i])]
     best = [_best(tried) for tried in found]
     return [
-        Delivered(orders[i][k], _described(*found[i][k]) | {"chosen_from": len(policies[i])})
-        for i, k in enumerate(best)
+        Delivered(orders[i][k], described(*found[i][k]) | {"chosen_from": len(policies[i])}) for i, k in enumerate(best)
     ]
 
 
@@ -238,9 +237,10 @@ def _protocols(episodes: int, seed: int, ways: Sequence[bool]) -> list[Protocol]
     return [Protocol(episodes, (seed,), deterministic, CONFIDENCE) for deterministic in ways]
 
 
-def _described(sampled: Evaluation, mean_action: Evaluation) -> dict[str, Any]:
+def described(sampled: Evaluation, mean_action: Evaluation) -> dict[str, Any]:
     """What the summary and the policy file tell of both evaluations."""
-    how = {"backend": sampled.backend, "confidence": CONFIDENCE, "seed": SEED, "iteration": sampled.iteration}
+    how = {"backend": sampled.backend, "confidence": sampled.confidence, "seed": sampled.seeds[0]}
+    how["iteration"] = sampled.iteration
     return jsonable({**how, "sampled": _numbers(sampled), "mean_action": _numbers(mean_action)})
 
 

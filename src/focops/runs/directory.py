@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
+from focops import zoo
 from focops.config import TrainConfig
 from focops.envs.names import GIVEN_NOTHING, Given
 from focops.errors import RunError, UsageError
@@ -25,14 +26,14 @@ PENDING = "the evaluation was not completed; `focops resume RUN` makes up for it
 
 
 class RunDirectory:
-    """The paths of a run's files, and the lock that excludes a second process.
+    """The paths of a run's files, and the lock that excludes a second process. `zoo:NAME` is a path as well.
 
     >>> with RunDirectory.create(config) as run:   # doctest: +SKIP
     ...     checkpoint.save(run.checkpoints, 1, arrays, {})
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = Path(path)
+        self.path = zoo.located(path)
         self._lock: Lock | None = None
 
     @classmethod
@@ -60,6 +61,8 @@ class RunDirectory:
         if not run.config_file.is_file():
             raise UsageError(f"{path} holds no run (no config.json in it); give the directory that `focops train` made")
         if lock:
+            if zoo.is_named(path):
+                raise UsageError(f"{path} is a policy without checkpoints, which cannot be trained on; train a new run")
             run._acquire(_MEND)
         return run
 

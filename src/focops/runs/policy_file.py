@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from focops import zoo
 from focops.core import networks, normalize
 from focops.core import policy as core_policy
 from focops.core.networks import MLP, NatureCNN, Network
@@ -75,16 +76,17 @@ def evaluation_of(folder: Path, params: core_policy.PolicyParams, stats: normali
 
 
 def load(path: Path | str, network: Network | None = None) -> Policy:
-    """The policy of a run directory, or of a policy file. `network` is needed only if it was trained with a network of
-    your own."""
-    file = next((f for f in (Path(path) / "policy" / FILE, Path(path) / FILE, Path(path)) if f.is_file()), None)
+    """The policy of a run directory, of a policy file, or of the zoo ("zoo:AntSpeed"; `focops zoo` lists them).
+    `network` is needed only if it was trained with a network of your own."""
+    path = zoo.located(path)
+    file = next((f for f in (path / "policy" / FILE, path / FILE, path) if f.is_file()), None)
     if file is None:
         raise UsageError(f"{path} holds no policy; give the directory of a run (`focops train --out DIR` makes one)")
     with checkpoint.explained(f"could not read the policy {file}"):
         data = file.read_bytes()
     arrays, meta = checkpoint.deserialize(data, str(file), "policy")
     described = _described(meta, file, arrays)
-    _require_own(RunDirectory(Path(path)), file, meta.get("run") or {"task": described["task"]})
+    _require_own(RunDirectory(path), file, meta.get("run") or {"task": described["task"]})
     if network is None:
         network = networks.from_json(described["network"])
     if network is None:

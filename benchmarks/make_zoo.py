@@ -1,0 +1,101 @@
+"""Makes the policies that come with focops (`focops zoo`): for each task several seeds, of which the best is kept.
+
+    python benchmarks/make_zoo.py                                        # all tasks; resumes if it was interrupted
+    python benchmarks/make_zoo.py HopperSpeed --steps 300k --seeds 0,1   # flags of `focops train` may follow
+
+The best has the highest reward of those whose limits are satisfied by the evaluation at the end of training. It is
+judged by other episodes, and those are the figures in its card; if they do not satisfy the limits with sampled and with
+mean actions, the next best is tried. Where none does, the one that comes nearest is kept, and its card says so.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import focops
+from focops import cli, zoo
+from focops.cli.model_card import Card, content
+from focops.display.summary import ACTING, VERDICTS, verdict
+from focops.envs.tasks import CIRCLE_TASKS, SPEED_TASKS
+from focops.evaluation.final import described
+from focops.runs import checkpoint
+from focops.runs.directory import RunDirectory, runs_in
+from focops.runs.files import write_atomically
+from focops.runs.policy_file import FILE
+from focops.runs.portable import portable_files
+
+SEED = 2
+"""Of the episodes that a chosen policy is judged by; those at the end of training have 0 and 1."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tasks", nargs="*", metavar="TASK")
+    parser.add_argument("--steps", default="1M")
+    parser.add_argument("--seeds", default="0..2", help="at least two")
+    parser.add_argument("--episodes", type=int, default=200, help="that a chosen policy is judged by")
+    parser.add_argument("--runs", type=Path, default=Path("runs/zoo"), help="where they are trained")
+    parser.add_argument("--zoo", type=Path, default=zoo.HOME)
+    options, more = parser.parse_known_args()
+    for task in options.tasks or [task.name for task in (*SPEED_TASKS, *CIRCLE_TASKS)]:
+        name = task.removesuffix("-v0")
+        grid = options.runs / f"{name}-{options.steps}-{options.seeds}"
+        train(name, grid, ["--steps", options.steps, "--seeds", options.seeds, *more])
+        run, evaluation = best(grid, options.episodes)
+        chosen = f"It is the best of {len(runs_in(grid))} seeds, chosen by other episodes than these."
+        store(run, evaluation, options.zoo / name, chosen)
+        print(f"zoo:{name}: {run}, reward {evaluation['sampled']['reward']:.1f}, {verdicts(evaluation)}", flush=True)
+
+
+def train(task: str, grid: Path, words: list[str]) -> None:
+    """All seeds to their end, also those that were begun by an earlier call."""
+    begun = (grid / "grid.json").is_file()
+    command = ["resume", str(grid)] if begun else ["train", task, *words, "--out", str(grid)]
+    if cli.main(command):
+        sys.exit(f"focops {' '.join(command)} failed")
+
+
+def best(grid: Path, episodes: int) -> tuple[Path, dict[str, Any]]:
+    """The run to keep, and what was found of it on fresh episodes."""
+    judged = []
+    at_the_end = lambda run: rank(json.loads((run / "summary.json").read_bytes())["policy"])
+    for run in sorted(runs_in(grid), key=at_the_end):
+        how = {"episodes": episodes, "seeds": [SEED]}
+        found = described(focops.evaluate(run, **how), focops.evaluate(run, **how, deterministic=True))
+        judged.append((rank(found), run, found))
+        if verdicts(found) == ["satisfied", "satisfied"]:
+            break
+    _, run, found = min(judged, key=lambda each: each[0])
+    return run, found
+
+
+def rank(evaluation: dict[str, Any]) -> tuple[Any, ...]:
+    """Smaller is better: verdicts with sampled and with mean actions, then reward."""
+    return *map(list(VERDICTS).index, verdicts(evaluation)), -evaluation["sampled"]["reward"]
+
+
+def verdicts(evaluation: dict[str, Any]) -> list[str]:
+    return [verdict(evaluation[acting]) for acting in ACTING]
+
+
+def store(run: Path, evaluation: dict[str, Any], home: Path, note: str) -> None:
+    """Put what is published of a run into the zoo, with this evaluation and its card."""
+    files = portable_files(RunDirectory(run))
+    policy = f"policy/{FILE}"
+    arrays, meta = checkpoint.deserialize(files[policy], policy, "policy")
+    files[policy] = checkpoint.serialize(arrays, meta | {"evaluation": evaluation})
+    summary = json.loads(files["summary.json"])
+    satisfied = {"satisfied": True, "violated": False}.get(verdict(evaluation["sampled"]))
+    summary |= {"policy": evaluation, "satisfied": satisfied, "evaluation_s": None}
+    files["summary.json"] = json.dumps(summary, indent=2, ensure_ascii=False).encode() + b"\n"
+    (home / "policy").mkdir(parents=True, exist_ok=True)
+    for name, data in files.items():
+        write_atomically(home / name, data)
+    card = Card(RunDirectory(home), evaluation, f"zoo:{home.name}", note=note)
+    write_atomically(home / "README.md", content(card).encode())
+
+
+if __name__ == "__main__":
+    main()
