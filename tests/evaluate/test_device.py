@@ -31,8 +31,8 @@ def policies(task: str, runs: int = RUNS) -> tuple[list[Policy], Any, Any]:
         params = policy.init(jax.random.key(i), NETWORK, spec, -0.5 * i)
         scale = np.full(spec.obs_size, 1.0 + i, np.float32)
         each.append((params, normalize.RunningStats(0.1 * scale, scale, np.float32(9))))
-    names = ("iteration", "obs_size", "action_size", "action_low", "action_high")
-    described = dict(zip(names, (0, spec.obs_size, spec.action_size, None, None), strict=True))
+    names = ("iteration", "obs_size", "action_size", "discrete", "action_low", "action_high")
+    described = dict(zip(names, (0, spec.obs_size, spec.action_size, False, None, None), strict=True))
     stacked = jax.tree.map(lambda *x: np.stack(x), *each)
     return [Policy(NETWORK, params, stats, described) for params, stats in each], *stacked
 
