@@ -27,6 +27,13 @@ def found(cost: float, reward: float = 0.0) -> Any:
     return SimpleNamespace(constraints={"speed": result}, reward=SimpleNamespace(mean=reward))
 
 
+def acting(cost: float, reward: float, mean_cost: float | None = None, mean_reward: float | None = None) -> Any:
+    """Both evaluations; without their own, mean actions are as sampled ones."""
+    return found(cost, reward), found(
+        cost if mean_cost is None else mean_cost, reward if mean_reward is None else mean_reward
+    )
+
+
 @pytest.mark.parametrize(
     ("screened", "expected"),
     [
@@ -36,15 +43,17 @@ def found(cost: float, reward: float = 0.0) -> Any:
         ([(11, 9), (8, 3), (10.01, 9), (9, 4)], [3, 1]),  # within alone; about the limit is undecided
         ([(12, 3), (11, 1), (13, 9)], [1]),  # none: the least cost
         ([(9, 1), (9, 1)], [0, 1]),  # the newest of equals
+        ([(9, 1), (9, 3, 11, 3), (9, 2, 9, 0)], [0, 2]),  # of the two ways to act, the worse one
+        ([(9, 1, 13, 1), (12, 1, 11, 1)], [1]),
     ],
 )
 def test_policies_within_their_limits_are_tried_by_their_reward(screened: list[Any], expected: list[int]) -> None:
-    assert order([found(*each) for each in screened]) == expected
+    assert order([acting(*each) for each in screened]) == expected
 
 
 def test_without_constraints_the_best_is_delivered() -> None:
     free = lambda reward: SimpleNamespace(constraints={}, reward=SimpleNamespace(mean=reward))
-    assert order([free(1), free(2)]) == [1, 0]
+    assert order([[free(1)] * 2, [free(2)] * 2]) == [1, 0]
 
 
 def test_episodes_that_cost_the_same_within_the_limit_are_enough() -> None:
@@ -59,13 +68,12 @@ class Trials:
     def __init__(self, *runs: Any):
         self.runs, self.rounds = [[SimpleNamespace(policy=each) for each in run] for run in runs], []
 
-    def evaluate(self, policies: Any, seed: int, ways: Any) -> Any:
-        self.rounds.append((len(policies), seed))
-        costs = [[p.policy[0]] if seed == final.CHOOSING_SEED else p.policy[2:] for p in policies]
-        return [
-            [found(cost, p.policy[1]) for cost, _ in zip(each, ways, strict=True)]
-            for p, each in zip(policies, costs, strict=True)
-        ]
+    def evaluate(self, policies: Any, purpose: Any) -> Any:
+        self.rounds.append((len(policies), purpose))
+        each = [p.policy for p in policies]
+        if purpose is final.SCREENING:
+            return [acting(cost, reward) for cost, reward, *_ in each]
+        return [acting(cost, reward, mean_cost) for _, reward, cost, mean_cost in each]
 
     def delivered(self, monkeypatch: pytest.MonkeyPatch) -> list[int]:
         monkeypatch.setattr(final, "described", lambda *_: {})
@@ -95,10 +103,10 @@ def test_runs_of_one_program_are_tried_together_with_as_many_policies_each_time(
     good, bad = (9, 1, 9, 9), (9, 2, 9, 11)
     trials = Trials([good, bad], [good, good], [bad, good])
     assert trials.delivered(monkeypatch) == [0, 0, 1]
-    assert trials.rounds == [(6, final.CHOOSING_SEED), (3, final.SEED), (3, final.SEED)]
+    assert trials.rounds == [(6, final.SCREENING), (3, final.REPORT), (3, final.REPORT)]
 
 
-ITERATIONS = 22
+ITERATIONS = 25
 
 
 @pytest.fixture
@@ -120,7 +128,7 @@ def dear_until(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def point(out: Path, **options: Any) -> Any:
-    return tiny(OURS, out, iterations=ITERATIONS, final_episodes=30, cost_limit=(1.0,), **options)
+    return tiny(OURS, out, iterations=ITERATIONS, final_episodes=50, cost_limit=(1.0,), **options)
 
 
 def test_a_run_whose_last_policy_is_not_within_delivers_the_best_that_is(
@@ -129,11 +137,11 @@ def test_a_run_whose_last_policy_is_not_within_delivers_the_best_that_is(
     run = runs.run(point(tmp_path / "run"))
     assert run.policy().description["iteration"] == ITERATIONS - 3
     assert (run.summary["policy"]["iteration"], run.summary["policy"]["chosen_from"]) == (ITERATIONS - 3, 6)
-    assert "the best of 6 within the limits, of iteration 19" in summary_text(run.summary).plain
+    assert "the best of 6 within the limits, of iteration 22" in summary_text(run.summary).plain
     assert run.summary["satisfied"] is True
     # what is told is found on other episodes than those it was chosen by
-    screened = [(i, final.CHOOSING_SEED) for i in (22, 21, 20, 19, 18, 17)]
-    assert dear_until["seen"] == [*screened, (19, final.SEED), (19, final.SEED)]
+    expected = [*[(i, final.SCREENING.seed) for i in (25, 24, 23, 22, 21, 20)], (22, final.REPORT.seed)]
+    assert dear_until["seen"] == [each for each in expected for _ in range(2)]
     expected = results(run.path)
     again = runs.resume(run.path)
     assert results(again.path) == expected
@@ -181,6 +189,6 @@ def test_with_a_margin_of_ones_own_the_last_policy_is_delivered(tmp_path: Path, 
 def test_more_steps_choose_anew(tmp_path: Path, dear_until: dict[str, Any]) -> None:
     run = runs.run(point(tmp_path / "run"))
     dear_until["after"] = 100
-    longer = runs.resume(run.path, steps=64 * 26)
-    assert longer.summary["policy"]["iteration"] == longer.policy().description["iteration"] == 26
-    assert json.loads((run.path / "summary.json").read_text())["policy"]["iteration"] == 26
+    longer = runs.resume(run.path, steps=64 * 29)
+    assert longer.summary["policy"]["iteration"] == longer.policy().description["iteration"] == 29
+    assert json.loads((run.path / "summary.json").read_text())["policy"]["iteration"] == 29

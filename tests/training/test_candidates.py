@@ -40,15 +40,15 @@ def ended(iterations: int, kept: candidates.Candidates | None) -> Any:
 
 
 def test_a_run_of_few_iterations_has_fewer() -> None:
-    kept = run(4, 6)
-    assert sorted(kept.iteration.tolist()) == [0, 0, 0, 0, 0, 4]
-    assert [number for _, _, number in candidates.newest_first(ended(4, kept))] == [4]
+    kept = run(5, 6)
+    assert sorted(kept.iteration.tolist()) == [0, 0, 0, 0, 0, 5]
+    assert [number for _, _, number in candidates.newest_first(ended(5, kept))] == [5]
 
 
 def test_the_last_policy_comes_first_and_then_the_newest() -> None:
     found = candidates.newest_first(ended(101, run(101, 4)))
-    assert [number for _, _, number in found] == [101, 94, 86, 79]
-    assert [float(params["w"]) for params, _, _ in found] == [101, 94, 86, 79]
+    assert [number for _, _, number in found] == [101, 95, 89, 83]
+    assert [float(params["w"]) for params, _, _ in found] == [101, 95, 89, 83]
 
 
 def test_without_candidates_there_is_the_last_policy_alone() -> None:

@@ -26,23 +26,32 @@ from focops.runs.files import jsonable
 from focops.runs.policy_file import load
 from focops.runs.recorder import Recorder, Run
 
-SEED = 0
-"""Of the episodes; `focops evaluate RUN --episodes N` runs the same ones."""
-CHOOSING_SEED = 1
-"""Of those that a policy is chosen by. What is told of it is found on others: it was chosen for what these showed."""
-CONFIDENCE = 0.95
 SHARE = 0.1
 """Of the training's samples: as many episodes of environments that are not ours are run as fit into it."""
 PATIENCE = 2.0
 """If their episodes turn out longer than in training, the evaluation is given up at so many times that share."""
 
 
+class Purpose(NamedTuple):
+    """What episodes are run for."""
+
+    seed: int
+    confidence: float
+    """Of the verdicts."""
+    share: float
+    """Of --final-episodes that are run."""
+
+
+REPORT = Purpose(seed=0, confidence=0.95, share=1.0)
+"""`focops evaluate RUN --episodes N` runs the same episodes."""
+SCREENING = Purpose(seed=1, confidence=0.8, share=0.6)
+"""To choose by. What is told of a policy is found on other episodes: it was chosen for what these showed."""
 TRIES = 3
-"""Policies of a run that are evaluated with mean actions too, before one is delivered."""
-Acting = tuple[Evaluation, Evaluation]
+"""Policies of a run that are evaluated after screening, before one is delivered."""
+Acting = Sequence[Evaluation]
 """With sampled and with mean actions."""
-Evaluate = Callable[[Sequence[Trained], int, Sequence[bool]], Sequence[Sequence[Evaluation]]]
-"""Policies on episodes of a seed, each with sampled (False) or mean actions (True), or both."""
+Evaluate = Callable[[Sequence[Trained], Purpose], Sequence[Acting]]
+"""Of each policy, both evaluations."""
 
 
 class Delivered(NamedTuple):
@@ -138,17 +147,17 @@ def _evaluate(runs: Sequence[tuple[Recorder, Run]], should_stop: Callable[[], bo
         for own, (each, _) in zip(trained, runs, strict=True)
     ]
     if config.backend == "mjx":
-        return deliver(policies, lambda each, *how: on_device(each, _protocols(config.final_episodes, *how)))
+        return deliver(policies, lambda each, purpose: on_device(each, _protocols(config.final_episodes, purpose)))
     (recorder, run), (own,) = runs[0], policies
     samples = config.iterations * config.batch_size
     episodes, at_most = config.final_episodes, math.inf
     if envs.find(config.task) is None:
         length = run.summary["episode_length_mean"] or recorder.spec.time_limit or math.inf
         episodes = min(episodes, int(SHARE * samples / length))
-        at_most = PATIENCE * SHARE * samples
+        at_most = 2 * PATIENCE * SHARE * samples  # of both ways to act
         if episodes < 2:
             raise _NotEvaluated("two of its episodes are more than a tenth of its samples; `focops evaluate` can do it")
-        own = own[: max(1, int(SHARE * samples / (episodes * length)))]
+        own = own[: max(1, int(SHARE * samples / (2 * SCREENING.share * episodes * length)))]
     left = math.inf
 
     def before_step(number: int) -> None:
@@ -159,12 +168,13 @@ def _evaluate(runs: Sequence[tuple[Recorder, Run]], should_stop: Callable[[], bo
         if left < 0:
             raise _NotEvaluated("its episodes are far longer than in training; `focops evaluate` can do it")
 
-    def evaluate(each: Sequence[Trained], seed: int, ways: Sequence[bool]) -> list[list[Evaluation]]:
+    def evaluate(each: Sequence[Trained], purpose: Purpose) -> list[Acting]:
         nonlocal left
-        found, threads = [], config.threads or os.cpu_count() or 1
+        found: list[Acting] = []
+        threads = config.threads or os.cpu_count() or 1
         for trained in each:
-            left = at_most * len(ways)
-            found.append(on_host(trained, _protocols(episodes, seed, ways), threads, before_step))
+            left = at_most
+            found.append(on_host(trained, _protocols(episodes, purpose), threads, before_step))
             if any(one.cut for one in found[-1]):
                 raise _NotEvaluated("some of its episodes do not end; `focops evaluate` cuts them")
         return found
@@ -175,21 +185,21 @@ def _evaluate(runs: Sequence[tuple[Recorder, Run]], should_stop: Callable[[], bo
 def deliver(policies: Sequence[Sequence[Trained]], evaluate: Evaluate) -> list[Delivered]:
     """Of the policies of each run, the last first, the one that it delivers, and what was found of that.
 
-    Where there are several, all are run with sampled actions. The one with the most reward among those that keep their
-    limits is then run on other episodes, with sampled and with mean actions; if it does not keep them there, the next.
+    Where there are several, all are screened. The one with the most reward among those that seem to keep their limits
+    is then run on other episodes; if it does not keep them there, the next.
     """
     orders = [[0] for _ in policies]
     if len(policies[0]) > 1:
-        screened = iter(evaluate([policy for own in policies for policy in own], CHOOSING_SEED, (False,)))
-        orders = [order([next(screened)[0] for _ in own])[:TRIES] for own in policies]
+        screened = iter(evaluate([policy for own in policies for policy in own], SCREENING))
+        orders = [order([next(screened) for _ in own])[:TRIES] for own in policies]
     found: list[list[Acting]] = [[] for _ in policies]
     waiting = list(range(len(policies)))
     while waiting:
         # always as many at a time, so that a device has one program for them
         padded = [waiting[k % len(waiting)] for k in range(len(policies))]
-        ran = evaluate([policies[i][orders[i][len(found[i])]] for i in padded], SEED, (False, True))
-        for i, (sampled, mean_action) in zip(waiting, ran, strict=False):
-            found[i].append((sampled, mean_action))
+        ran = evaluate([policies[i][orders[i][len(found[i])]] for i in padded], REPORT)
+        for i, acting in zip(waiting, ran, strict=False):
+            found[i].append(acting)
         waiting = [i for i in waiting if not _within(found[i][-1]) and len(found[i]) < len(orders[i])]
     best = [_best(tried) for tried in found]
     return [
@@ -197,13 +207,13 @@ def deliver(policies: Sequence[Sequence[Trained]], evaluate: Evaluate) -> list[D
     ]
 
 
-def order(screened: Sequence[Evaluation]) -> list[int]:
-    """The policies that keep their limits with sampled actions, from the most reward to the least; if none does, the
-    one that costs least beside its limits."""
-    within = [i for i, found in enumerate(screened) if keeps_limits(found)]
+def order(screened: Sequence[Acting]) -> list[int]:
+    """The policies that keep their limits, from the most reward to the least; if none does, the one that costs least
+    beside its limits. Of the two ways to act, the worse one counts."""
+    within = [i for i, acting in enumerate(screened) if _within(acting)]
     if not within:
-        return [min(range(len(screened)), key=lambda i: _excess(screened[i]))]
-    return sorted(within, key=lambda i: -screened[i].reward.mean)
+        return [min(range(len(screened)), key=lambda i: max(map(_excess, screened[i])))]
+    return sorted(within, key=lambda i: -min(found.reward.mean for found in screened[i]))
 
 
 def _best(tried: Sequence[Acting]) -> int:
@@ -233,8 +243,10 @@ def _excess(found: Evaluation) -> float:
     return max(((c.discounted_cost.mean - c.limit) / (c.limit or 1.0) for c in costs), default=-math.inf)
 
 
-def _protocols(episodes: int, seed: int, ways: Sequence[bool]) -> list[Protocol]:
-    return [Protocol(episodes, (seed,), deterministic, CONFIDENCE) for deterministic in ways]
+def _protocols(episodes: int, purpose: Purpose) -> list[Protocol]:
+    """With sampled and with mean actions."""
+    number = max(2, math.ceil(purpose.share * episodes))
+    return [Protocol(number, (purpose.seed,), deterministic, purpose.confidence) for deterministic in (False, True)]
 
 
 def described(sampled: Evaluation, mean_action: Evaluation) -> dict[str, Any]:

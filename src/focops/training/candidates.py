@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Int
 from focops.core import normalize
 from focops.core.types import Params
 
-PART = 0.3
+PART = 0.24
 """The share of a run, at its end, that they are taken from."""
 
 
