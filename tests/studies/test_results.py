@@ -7,7 +7,8 @@ import pytest
 
 from focops.core.spec import Constraint
 from focops.errors import UsageError
-from focops.studies.results import read
+from focops.studies.report import Study
+from focops.studies.results import read, title
 from tests.studies.factory import LIMIT, make_grid, make_run
 
 
@@ -94,3 +95,14 @@ def test_paths_without_runs_are_refused(tmp_path):
         read([tmp_path])
     with pytest.raises(UsageError, match="no directory"):
         read([tmp_path / "missing"])
+
+
+def test_a_study_in_progress_has_its_own_title_and_counts_the_runs_that_are_not_begun(tmp_path):
+    make_run(tmp_path / "seed=0")
+    (tmp_path / "grid.json").write_text(json.dumps({"runs": [{"name": "seed=0"}, {"name": "seed=1"}]}))
+    (tmp_path / "study.json").write_text(json.dumps({"title": "Temperatures"}))
+    study = Study(read([tmp_path]))
+    assert study.status == "2 runs: 1 finished, 1 not begun"
+    assert study.is_in_progress
+    assert title([tmp_path]) == "Temperatures"
+    assert title([tmp_path / "seed=0"]) == "seed=0"

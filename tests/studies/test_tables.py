@@ -1,11 +1,14 @@
 """Figures of groups against independent computations, and their three forms."""
 
+import json
+
 import numpy as np
 import pytest
 
 from focops.studies import statistics
 from focops.studies.comparison import figures, improvement, over_tasks, sensitivity
 from focops.studies.groups import grouped
+from focops.studies.report import Study
 from focops.studies.results import read
 from focops.studies.tables import Cell, Table, all_tasks, tables, to_html, to_latex, to_markdown
 from tests.studies.factory import LIMIT, make_grid, make_run
@@ -90,7 +93,7 @@ def test_over_tasks_rewards_are_shares_of_the_published_ones(tmp_path):
     ((label, (tasks, estimate)),) = over_tasks(found).items()
     assert (label, tasks) == ("focops", ["AntSpeed-v0", "HopperSpeed-v0"])
     assert estimate.value == pytest.approx(1.0, abs=0.1)
-    assert all_tasks(found)[0].rows[0][2].value == estimate.value
+    assert all_tasks(found)[0].rows[0][1].value == estimate.value
     assert all_tasks(found[:1]) == []
 
 
@@ -139,3 +142,21 @@ def test_a_table_in_html_is_escaped_and_has_its_numbers():
     text = to_html(TABLE)
     assert '<th scope="row">x|&lt;y&gt;</th>' in text
     assert '<td data-column="a_b" data-value="1.25" class="over">1 ± 2 %</td>' in text
+
+
+def test_the_best_seeds_on_unseen_seeds_are_a_table_of_their_own(tmp_path):
+    make_grid(tmp_path / "focops", seeds=2)
+    best = tmp_path / "focops" / "seed=1"
+    cost = {"limit": LIMIT, "discounted_cost": {"mean": 21.0, "std": 2.0}, "verdict": "violated"}
+    found = {
+        "run": f"elsewhere/{best.name}", "episodes": 100, "seeds": [*range(10)],
+        "reward": {"mean": 900.0, "std": 50.0}, "constraints": {"speed": cost},
+    }  # fmt: skip
+    (tmp_path / "focops" / "evaluation.json").write_text(json.dumps([found]))
+    study = Study(read([tmp_path / "focops"]))
+    made = next(table for table in study.tables["HopperSpeed-v0"] if table.name == "unseen")
+    assert [cell.text for cell in made.rows[0]] == ["focops", "1", "900.0 ± 5.0", "21.00 ± 0.20", "20", "violated"]
+    assert "100 episodes of 10 seeds" in made.note
+    (tmp_path / "focops" / "evaluation.json").write_text(json.dumps([found, found | {"run": "seed=0"}]))
+    study = Study(read([tmp_path / "focops"]))
+    assert all(table.name != "unseen" for table in study.tables["HopperSpeed-v0"])  # two seeds of one group

@@ -93,6 +93,8 @@ def _mean(estimate: Estimate, episodes: int) -> str:
 
 def _with_error(mean: float, error: float) -> str:
     """Both to two digits of the error: 1234 ± 12, 0.97 ± 0.15."""
+    if math.isnan(error):  # of one run
+        return number(mean)
     if not (0 < error < math.inf):
         return f"{number(mean)} ± {number(error)}"
     places = max(0, 1 - math.floor(math.log10(error)))

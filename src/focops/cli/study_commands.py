@@ -19,7 +19,7 @@ from focops.display.say import say
 from focops.errors import UsageError
 from focops.studies import figures, report
 from focops.studies.groups import XAxis
-from focops.studies.results import Results, read
+from focops.studies.results import Results, read, title
 from focops.studies.tables import Table
 
 REFRESH_S = 10.0
@@ -72,7 +72,7 @@ def plot(words: list[str]) -> int:
         raise UsageError(f"--out is {file}; its ending must be .png, .svg, .pdf or .html")
     study = report.Study(_read(options.runs))
     if file.suffix == ".html":
-        report.write_page(study, file, _title(options.runs), x_axis=options.x)
+        report.write_page(study, file, title(options.runs), x_axis=options.x)
     else:
         figures.save(figures.draw(study.groups, options.x), file)
     _print_tables(study)
@@ -83,20 +83,20 @@ def plot(words: list[str]) -> int:
 
 def make_report(words: list[str]) -> int:
     options = tyro.cli(ReportOptions, args=words, prog="focops report")
-    file, title = options.out or options.directory / "report.html", _title([options.directory])
+    file, name = options.out or options.directory / "report.html", title([options.directory])
     if file.suffix != ".html":
         raise UsageError(f"--out is {file}; its ending must be .html")
     status = 0
     try:
         while options.watch and (study := report.Study(_read([options.directory]))).is_in_progress:
-            report.write_page(study, file, title, refresh_s=REFRESH_S)
+            report.write_page(study, file, name, refresh_s=REFRESH_S)
             print(f"{time.strftime('%H:%M:%S')}  {study.status} → {file}; Ctrl-C ends", flush=True)
             time.sleep(REFRESH_S)
     except KeyboardInterrupt:
         status = 128 + signal.SIGINT
     study = report.Study(_read([options.directory]))
-    report.write_page(study, file, title)  # one that does not wait for another
-    report.write_files(study, file.with_suffix(""), title)
+    report.write_page(study, file, name)  # one that does not wait for another
+    report.write_files(study, file.with_suffix(""), name)
     print(f"{study.status}\n{file}\nfigures and tables in {file.with_suffix('')}")
     return status
 
@@ -108,10 +108,6 @@ def _read(paths: Sequence[Path]) -> Results:
     if not results.runs:
         raise UsageError(f"no run can be read in {', '.join(map(str, paths))}; mend their config.json, or name others")
     return results
-
-
-def _title(paths: Sequence[Path]) -> str:
-    return ", ".join(path.resolve().name for path in paths)
 
 
 def _show(file: Path) -> bool:

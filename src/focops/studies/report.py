@@ -37,22 +37,23 @@ class Study:
         self.figures = {group: found for group in self.groups if (found := figures_of(group))}
         self.tables = {
             task: tables.tables([self.figures[group] for group in own if group in self.figures])
+            + tables.unseen(own, results.evaluated)
             for task, own in self.by_task.items()
         }
         self.overall = tables.all_tasks(self.groups)
 
     @property
     def is_in_progress(self) -> bool:
-        return any(run.status == "not finished" for run in self.results.runs)
+        return self.results.not_begun > 0 or any(run.status == "not finished" for run in self.results.runs)
 
     @property
     def status(self) -> str:
-        """12 runs: 10 finished, 1 not finished, 1 failed"""
+        """13 runs: 10 finished, 1 not finished, 1 failed, 1 not begun"""
         found = Counter(run.status for run in self.results.runs)
         counts = [f"{found[name]} {name}" for name in ("finished", "not finished", "failed") if found[name]]
-        unreadable = len(self.results.unreadable)
-        counts += [f"{unreadable} unreadable"] * bool(unreadable)
-        number = len(self.results.runs) + unreadable
+        others = {"unreadable": len(self.results.unreadable), "not begun": self.results.not_begun}
+        counts += [f"{number} {what}" for what, number in others.items() if number]
+        number = len(self.results.runs) + sum(others.values())
         return f"{number} run{'s' * (number > 1)}: {', '.join(counts)}"
 
 

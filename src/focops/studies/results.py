@@ -2,9 +2,10 @@
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -68,6 +69,10 @@ class Unreadable(NamedTuple):
 class Results(NamedTuple):
     runs: list[RunResult]
     unreadable: list[Unreadable]
+    not_begun: int = 0
+    """Runs that a grid lists and that have no directory yet."""
+    evaluated: Mapping[Path, dict[str, Any]] = MappingProxyType({})
+    """By run, what the evaluation of a whole grid found: that of the best seeds of a study."""
 
 
 def read(paths: Sequence[Path]) -> Results:
@@ -79,7 +84,31 @@ def read(paths: Sequence[Path]) -> Results:
             runs.append(_run(directory))
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             unreadable.append(Unreadable(directory, f"{type(error).__name__}: {error}"))
-    return Results(runs, unreadable)
+    by_name = {run.path.name: run.path for run in runs}
+    evaluated = {by_name[name]: each for path in paths for name, each in _evaluations(path) if name in by_name}
+    return Results(runs, unreadable, sum(map(_not_begun, paths)), evaluated)
+
+
+def title(paths: Sequence[Path]) -> str:
+    """The study's own title, or the names of the directories."""
+    own = _optional_json(paths[0] / "study.json").get("title") if len(paths) == 1 else None
+    return str(own or ", ".join(path.resolve().name for path in paths))
+
+
+def _not_begun(path: Path) -> int:
+    """Runs in grid.json without a directory of their own."""
+    listed = _optional_json(path / "grid.json").get("runs", [])
+    names = [str(run.get("name")) for run in listed if isinstance(run, dict)]
+    return sum(not (path / name / "config.json").is_file() for name in names)
+
+
+def _evaluations(path: Path) -> list[tuple[str, dict[str, Any]]]:
+    """The list in a grid's evaluation.json: a run's name, and what was found of it."""
+    try:
+        found = json.loads((path / "evaluation.json").read_bytes())
+        return [(Path(each["run"]).name, each) for each in found] if isinstance(found, list) else []
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
 
 
 def _found(path: Path) -> list[Path]:

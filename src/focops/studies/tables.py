@@ -3,8 +3,9 @@
 import html
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from focops.studies.comparison import CostFigures, Figures, improvement, over_tasks
 from focops.studies.groups import Group
@@ -47,14 +48,44 @@ def tables(found: Sequence[Figures]) -> list[Table]:
     return [_training(found), _robust(found), *compared] if found else []
 
 
+def unseen(groups: Sequence[Group], evaluated: Mapping[Path, dict[str, Any]]) -> list[Table]:
+    """Of one task: the seed of each group that was evaluated, if it is one; else [], for a table of all is another."""
+    found = [(group, run) for group in groups for run in group.runs if run.path in evaluated]
+    if not found or len({group for group, _ in found}) < len(found):
+        return []
+    rows = []
+    for group, run in found:
+        each = evaluated[run.path]
+        row = [Cell(group.label), Cell(str(run.seed), run.seed), _episodes_mean(each["reward"], each["episodes"])]
+        for cost in each["constraints"].values():
+            mean = _episodes_mean(cost["discounted_cost"], each["episodes"])
+            row += [mean._replace(bad=cost["verdict"] == "violated"), Cell(f"{cost['limit']:g}", cost["limit"])]
+            row.append(Cell(cost["verdict"]))
+        rows.append(row)
+    first = evaluated[found[0][1].path]
+    names = [f" {name}" * (len(first["constraints"]) > 1) for name in first["constraints"]]
+    columns = ["", "seed", "reward", *[f"{what}{name}" for name in names for what in ("cost", "limit", "verdict")]]
+    note = (
+        f"One seed of each group (in a study, of those that kept their limits in training the one with the most reward)"
+        f" on {first['episodes']} episodes of {len(first['seeds'])} seeds that training has not seen: mean ± its"
+        " standard error."
+    )
+    return [Table("unseen", "The best seeds on unseen seeds", note, columns, rows)]
+
+
+def _episodes_mean(found: dict[str, float], episodes: int) -> Cell:
+    half = found["std"] / math.sqrt(episodes)
+    return _mean(Estimate(found["mean"], found["mean"] - half, found["mean"] + half))
+
+
 def all_tasks(groups: Sequence[Group]) -> list[Table]:
     """Over the tasks of which there are published figures; [] if there are fewer than two."""
     note = "Interquartile mean of the reward as a share of what was published for FOCOPS; stratified bootstrap."
     rows = [
-        [Cell(label), Cell(f"{len(tasks)}: {', '.join(tasks)}", len(tasks)), _interval(estimate, 2)]
+        [Cell(label), _interval(estimate, 2), Cell(f"{len(tasks)}: {', '.join(tasks)}", len(tasks))]
         for label, (tasks, estimate) in over_tasks(groups).items()
     ]
-    return [Table("all-tasks", "All tasks", note, ["", "tasks", "share of the published reward"], rows)] if rows else []
+    return [Table("all-tasks", "All tasks", note, ["", "share of the published reward", "tasks"], rows)] if rows else []
 
 
 def _training(found: Sequence[Figures]) -> Table:

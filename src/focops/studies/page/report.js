@@ -105,6 +105,7 @@ function limitMarks(limits, along) {
   }] : [];
   const label = (limit) => ({
     text: `limit ${limit}`, showarrow: false, font: { size: 11, color: INK }, [`${along}`]: limit,
+    bgcolor: "rgba(255,255,255,0.75)", borderpad: 1,
     [`${across}ref`]: "paper", [across]: along === "y" ? 0.01 : 1, xanchor: "left",
     yanchor: along === "y" ? "bottom" : "top", xshift: along === "y" ? 0 : 4,
   });
@@ -171,6 +172,10 @@ function interval(group, what) {
 }
 
 function drawHeatmap(plot, found, values, format, colours) {
+  if (innerWidth <= 760 && found.rows.length === 1) {  // on a narrow screen from top to bottom, where the numbers fit
+    const turned = { columns: found.rows, rows: found.columns, column_setting: "", row_setting: found.column_setting };
+    return drawHeatmap(plot, turned, values[0].map((value) => [value]), format, colours);
+  }
   const text = values.map((row) => row.map((value) => (value === null ? "" : format(value))));
   const trace = {
     type: "heatmap", z: values, x: found.columns, y: found.rows, text, texttemplate: "%{text}", xgap: 2, ygap: 2,
@@ -206,7 +211,7 @@ function drawSensitivity(task) {
   const plots = plotsIn(byId("heatmaps"), titles);
   task.sensitivity.forEach((found, i) => {
     drawHeatmap(plots[2 * i], found, found.reward, (value) => value.toPrecision(4), { colorscale: "Cividis" });
-    drawHeatmap(plots[2 * i + 1], found, found.cost, (value) => `${(100 * value).toFixed(1)}%`, RATIO);
+    drawHeatmap(plots[2 * i + 1], found, found.cost, (value) => `${(100 * value).toFixed(0)}%`, RATIO);
   });
   byId("sensitivity").hidden = !task.sensitivity.length;
 }
