@@ -32,7 +32,7 @@ def train(runs: Sequence[tuple[str, Options, Sequence[str]]]) -> int:
         check(base, name, options)
     jobs = [_new_job(base, name, words, options.config) for name, options, words in runs]
     write(base, {job.name: job.words for job in jobs})
-    return engines.run(base, jobs, _engines(ResumeOptions(base, jobs=first.jobs, sinks=first.sinks)), first.quiet)
+    return engines.run(base, jobs, engines_for(ResumeOptions(base, jobs=first.jobs, sinks=first.sinks)), first.quiet)
 
 
 def parse(words: Sequence[str]) -> Options:
@@ -79,12 +79,16 @@ def resume(options: ResumeOptions, only: Collection[str] | None = None) -> int:
     """Resume the grid's runs that are not finished, or only those of some names; the exit status."""
     base = options.run
     described = {name: words for name, words in read(base).items() if only is None or name in only}
-    jobs = [_described_job(base, name, words, options) for name, words in described.items()]
-    flags = " --engine ray" * (options.engine == "ray") + f" --address {options.address}" * bool(options.address)
-    return engines.run(base, jobs, _engines(options), options.quiet, flags)
+    jobs = [described_job(base, name, words, options) for name, words in described.items()]
+    return engines.run(base, jobs, engines_for(options), options.quiet, engine_flags(options))
 
 
-def _engines(options: ResumeOptions) -> dict[Backend, Engine]:
+def engine_flags(options: ResumeOptions) -> str:
+    """Those that go on by the same engine."""
+    return " --engine ray" * (options.engine == "ray") + f" --address {options.address}" * bool(options.address)
+
+
+def engines_for(options: ResumeOptions) -> dict[Backend, Engine]:
     from focops.cli.engines.gpu import Gpu
     from focops.cli.engines.local import Local
 
@@ -103,7 +107,7 @@ def _new_job(base: Path, name: str, words: Sequence[str], config: TrainConfig) -
     )  # fmt: skip
 
 
-def _described_job(base: Path, name: str, words: list[str], options: ResumeOptions) -> Job:
+def described_job(base: Path, name: str, words: list[str], options: ResumeOptions) -> Job:
     """A run as grid.json describes it, to be trained in `base`, or to go on there."""
     run = RunDirectory(base / name)
     if not run.config_file.is_file():

@@ -63,6 +63,9 @@ class Job:
 class Watch:
     """What an engine tells, and whether it is to stop."""
 
+    most = 0
+    """Jobs there may be in all, where they can become more than the engine was given."""
+
     def __init__(self, display: Any, stopped: Sequence[int]) -> None:
         self.display, self.stopped = display, stopped
 
@@ -75,6 +78,14 @@ class Watch:
     def progress(self, note: str | None = None) -> None:
         """Time has passed, or what is under way has another name."""
         self.display.update(note)
+
+    def more(self) -> Sequence[Job]:
+        """Further jobs, once there is room for one and none waits."""
+        return ()
+
+    def unwanted(self, job: Job) -> bool:
+        """Whether a job is to stop, with a checkpoint if it is under way, while the others go on."""
+        return False
 
 
 class Engine(Protocol):

@@ -24,18 +24,21 @@ class Local:
         self._running: list[Process] = []
 
     def run(self, jobs: Sequence[Job], watch: Watch) -> None:
-        waiting, free, told = list(jobs), self._places(jobs), False
+        waiting, free = list(jobs), self._places(jobs, watch.most)
         with held_in_place(jobs[0].directory.parent) as require_in_place:
             while self._running or (waiting and not watch.stopped):
-                if watch.stopped and not told:
-                    told = True
-                    self._signal(signal.SIGTERM)
+                for process in self._running:
+                    if watch.stopped or watch.unwanted(process.job):
+                        process.stop()
                 for process in [each for each in self._running if each.ending]:
                     self._running.remove(process)
                     free.append(process.core)
                     watch.now(process.job, *process.end())
-                while waiting and free and not watch.stopped:
+                while free and not watch.stopped and (waiting := waiting or list(watch.more())):
                     job = waiting.pop(0)
+                    if watch.unwanted(job):
+                        watch.now(job, "stopped")
+                        continue
                     try:
                         require_in_place()
                         self._running.append(Process(job, free[0]))
@@ -48,16 +51,13 @@ class Local:
                 time.sleep(POLL_SECONDS)
 
     def kill(self) -> None:
-        self._signal(KILL)
-
-    def _signal(self, number: int) -> None:
         for process in self._running:
-            process.signal(number)
+            process.signal(KILL)
 
-    def _places(self, jobs: Sequence[Job]) -> list[int | None]:
+    def _places(self, jobs: Sequence[Job], most: int) -> list[int | None]:
         """A core for each run that can be under way at once; None where runs use several, or share them."""
         cores, each = own_cores(), max((job.cores or sys.maxsize for job in jobs), default=1)
-        at_once = min(self._at_once or max(1, len(cores) // each), len(jobs))
+        at_once = min(self._at_once or max(1, len(cores) // each), max(len(jobs), most))
         pinned = each == 1 and at_once <= len(cores)
         return list(cores[:at_once]) if pinned else [None] * at_once
 
@@ -66,7 +66,7 @@ class Process:
     """A run as a process that ends with this one. OSError if it cannot be started."""
 
     def __init__(self, job: Job, core: int | None) -> None:
-        self.job, self.core = job, core
+        self.job, self.core, self._stopping = job, core, False
         job.directory.mkdir(exist_ok=True)
         with open_own(job.output, "ab") as output, _on_core(core):
             self._process = subprocess.Popen(
@@ -97,6 +97,12 @@ class Process:
             lines = [f"{self.job.directory} was removed or renamed while the run was at work"]
         said = lines[-1].removeprefix("error: ") if lines else ""
         return "failed", f"killed by signal {-status}" if status < 0 else said or f"exit status {status}"
+
+    def stop(self) -> None:
+        """Stop it with a checkpoint. It is told once: told again, it would stop without."""
+        if not self._stopping:
+            self._stopping = True
+            self.signal(signal.SIGTERM)
 
     def signal(self, number: int) -> None:
         if not self.ending:

@@ -110,12 +110,15 @@ class RayCluster:
             remote = ray.remote(max_retries=0)(work)
             waiting, tasks = [Task(job) for job in jobs], dict[Any, Task]()
             try:
-                while (waiting or tasks) and not watch.stopped:
+                while not watch.stopped and ((waiting := waiting or _more(ray, len(tasks), watch)) or tasks):
                     while waiting and len(tasks) < _SUBMITTED:
                         self._submit(remote, waiting.pop(0), tasks, watch)
                     ready, _ = ray.wait(list(tasks), timeout=POLL_SECONDS, fetch_local=False) if tasks else ([], [])
                     for generator in ready:
                         waiting += self._receive(ray, generator, tasks, watch)
+                    for generator in [each for each, task in tasks.items() if watch.unwanted(task.job)]:
+                        ray.cancel(generator)
+                        self._end(tasks.pop(generator), watch, "stopped")
                     watch.progress()
             finally:
                 for generator, task in tasks.items():
@@ -128,6 +131,9 @@ class RayCluster:
         """Ray ends the tasks of a process that has ended."""
 
     def _submit(self, remote: Any, task: Task, tasks: dict[Any, Task], watch: Watch) -> None:
+        if watch.unwanted(task.job):
+            self._end(task, watch, "stopped")
+            return
         try:
             order = task.order()
         except (OSError, UsageError) as error:
@@ -163,9 +169,18 @@ class RayCluster:
             ray.cancel(generator)
             ending = "failed", f"cannot write in {task.job.directory}: {error.strerror or error}"
         del tasks[generator]
-        task.close()
-        watch.now(task.job, *ending)
+        self._end(task, watch, *ending)
         return []
+
+    def _end(self, task: Task, watch: Watch, state: State, error: str = "") -> None:
+        task.close()
+        watch.now(task.job, state, error)
+
+
+def _more(ray: Any, running: int, watch: Watch) -> list[Task]:
+    """Of jobs that can become more, as many as the cluster has CPUs are under way."""
+    has_room = watch.most > 0 and running < ray.cluster_resources().get("CPU", 1)
+    return [Task(job) for job in watch.more()] if has_room else []
 
 
 def work(order: Order) -> Iterator[Report]:
