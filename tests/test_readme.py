@@ -11,7 +11,7 @@ import tyro
 
 from focops import api as runs
 from focops import cli
-from focops.cli import arguments, grid, study_runs
+from focops.cli import arguments, grid, study_runs, tune_command
 from focops.config import TrainConfig
 from focops.studies import definition
 from tests.studies.factory import make_grid
@@ -79,6 +79,13 @@ def test_a_documented_study_can_be_trained(command):
     options = tyro.cli(study_runs.StudyOptions, args=command.split()[2:])
     study = definition.narrowed(definition.load(options.study), tasks=options.tasks, seeds="0")
     assert all(arguments.parse(point.words) for point in study_runs.points_of(study, "cpu"))
+
+
+@pytest.mark.parametrize("command", [c for c in commands() if c.startswith("focops tune")])
+def test_a_documented_search_can_be_begun(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tune_command, "_run", lambda *_: 0)
+    assert cli.main(command.split()[1:]) == 0
 
 
 @pytest.mark.parametrize("command", [c for c in commands() if c.startswith(("focops plot", "focops report"))])

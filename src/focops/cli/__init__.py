@@ -26,6 +26,7 @@ COMMANDS = {
     "export": ("RUN FILE", "its policy as an ONNX graph, or as a Python file", "export_command:export"),
     "study": ("NAME", "all runs of a study, of the paper's or your own", "study_runs:study"),
     "studies": ("", "the studies that come with focops", "study_runs:studies"),
+    "tune": ("[TASK]", "search hyper-parameters under the constraints", "tune_command:tune"),
     "plot": ("RUN ...", "draw runs, also in progress, and compare them", "study_commands:plot"),
     "report": ("DIR", "a study as one HTML page, with figures and tables", "study_commands:make_report"),
     "card": ("RUN", "a model card for Hugging Face, and its upload", "card_command:card"),

@@ -37,6 +37,10 @@ def resume(words: list[str]) -> int:
         from focops.cli import grid_runs
 
         return grid_runs.resume(options)
+    if (options.run / "tune.json").is_file():
+        from focops.cli import tune_command
+
+        return tune_command.resume(options)
     from focops import api as runs
     from focops.cli.signals import stop_on_signals, while_heard
     from focops.display.progress import choose_display
