@@ -22,6 +22,10 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = {
     "gpu": [("mujoco.mjx", "train PointCircle --backend mjx")],
     "wandb": [("wandb", "train PointCircle --wandb")],
+    "onnx": [("onnx", "export zoo:HopperSpeed policy.onnx")],
+    "hub": [("huggingface_hub", "card zoo:HopperSpeed --out card.md")],
+    "tune": [("optuna", "tune PointCircle")],
+    "ray": [("ray", "study speed-limit --engine ray --seeds 1 --tasks HopperSpeed")],
     "plot": [("matplotlib.figure", "plot GRID --out GRID/plot.png"), ("plotly", "report GRID")],
 }
 """Of each extra: a module of it, and a command that needs it."""

@@ -4,11 +4,13 @@ import dataclasses
 import os
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import tyro
 
+import focops
 from focops import api as runs
 from focops import cli
 from focops.cli import arguments, grid, study_runs, tune_command
@@ -20,21 +22,30 @@ ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-def commands() -> list[str]:
+TRAINED = [ROOT / "README.md", *(ROOT / "docs" / name for name in ("environments.md", "workers.md", "gpu.md"))]
+"""Pages whose commands are trained, for a batch; those of the others differ in numbers only, and are checked."""
+MODULE = "# my_package.py"
+
+
+def commands(pages: Sequence[Path] = PAGES) -> list[str]:
     """Every `focops …` line of a shell block, without its comment."""
     lines = []
-    for page in PAGES:
+    for page in pages:
         for block in re.findall(r"```sh\n(.*?)```", page.read_text(), re.DOTALL):
             lines += [line.split("#")[0].strip() for line in block.splitlines() if line.startswith("focops ")]
-    return sorted(set(lines))
+    return sorted({line.split(">")[0].strip() for line in lines})
+
+
+def programs(page: Path) -> list[str]:
+    """The Python blocks of a page, but for the module of docs/environments.md."""
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    return [block for block in blocks if not block.startswith(MODULE)]
 
 
 @pytest.fixture(scope="session")
 def my_package(tmp_path_factory):
     """The module of docs/environments.md."""
-    (code,) = re.findall(
-        r"```python\n# my_package.py\n(.*?)```", (ROOT / "docs/environments.md").read_text(), re.DOTALL
-    )
+    (code,) = re.findall(rf"```python\n{MODULE}\n(.*?)```", (ROOT / "docs/environments.md").read_text(), re.DOTALL)
     folder = tmp_path_factory.mktemp("docs")
     (folder / "my_package.py").write_text(code)
     with pytest.MonkeyPatch.context() as patch:
@@ -56,7 +67,20 @@ def test_there_are_commands_to_test():
     assert len(commands()) > 5
 
 
-@pytest.mark.parametrize("command", [c for c in commands() if c.startswith("focops train") and "--help" not in c])
+def trainings(pages: Sequence[Path]) -> list[str]:
+    return [command for command in commands(pages) if command.startswith("focops train") and "--help" not in command]
+
+
+@pytest.mark.parametrize("command", sorted(set(trainings(PAGES)) - set(trainings(TRAINED))))
+@pytest.mark.usefixtures("my_package")
+def test_a_documented_training_command_can_be_trained(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = command.split()[2:]
+    for point in [point.words for point in grid.expand(grid.split(words))] or [words]:
+        arguments.check(arguments.parse(point))
+
+
+@pytest.mark.parametrize("command", trainings(TRAINED))
 @pytest.mark.usefixtures("my_package")
 def test_a_documented_training_command_trains(command, tmp_path):
     words = command.removeprefix("focops train")
@@ -98,6 +122,18 @@ def test_a_documented_command_that_reads_runs_reads_them(command, tmp_path, monk
     assert cli.main(words) == 0
 
 
+@pytest.mark.parametrize(
+    "command",
+    [c for c in commands() if not c.startswith(("focops train", "focops study ", "focops plot", "focops rep"))],
+)
+def test_a_documented_command_has_its_flags(command, capsys):
+    name, *words = command.split()[1:]
+    assert cli.main([name, "--help"]) == 0
+    shown = capsys.readouterr().out
+    for flag in (word for word in words if word.startswith("--") and not word.startswith("--algo.")):
+        assert re.search(rf"{flag}\b", shown), f"{command}: no {flag}"
+
+
 @pytest.mark.parametrize("command", ["--help", "tasks", "algos", "--version", "train --help"])
 def test_what_only_prints_prints(command, capsys):
     assert cli.main(command.split()) == 0
@@ -112,6 +148,25 @@ def test_the_python_example_runs(tmp_path, monkeypatch, capsys):
     assert names["action"].shape == (6,)
     assert names["run"].summary["steps"] >= 20_000
     assert "151.989" in capsys.readouterr().out
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """A folder with a policy as docs/deploy.md exports it."""
+    folder = tmp_path_factory.mktemp("programs")
+    for file in ("policy.onnx", "policy.py"):
+        focops.load("zoo:HalfCheetahSpeed").export(folder / file)
+    return folder
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES[1:] if programs(p)], ids=lambda page: page.stem)
+@pytest.mark.usefixtures("my_package")
+def test_the_programs_of_a_page_run(page, exported, monkeypatch):
+    monkeypatch.chdir(exported)
+    monkeypatch.syspath_prepend(exported)
+    names: dict = {"focops": focops, "observation": [0.0] * 17}
+    for program in programs(page):
+        exec(program, names)
 
 
 def test_every_link_leads_somewhere():

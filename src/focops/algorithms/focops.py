@@ -3,11 +3,11 @@
 | here                        | paper        | where                                                    |
 |-----------------------------|--------------|----------------------------------------------------------|
 | temperature                 | λ            | Theorem 1; fixed, as in the practical algorithm          |
-| nu                          | ν            | Eq. 12, one per constraint                               |
-| trust_region                | δ            | indicator of Eq. 13 and the stopping rule                |
-| limits, cost_return         | b, J_C       | Eq. 12                                                   |
+| nu                          | ν            | Eq. 14, one per constraint                               |
+| trust_region                | δ            | indicator of Eq. 15 and the stopping rule                |
+| limits, cost_return         | b, J_C       | Eq. 14                                                   |
 | advantage, cost_advantage   | Â, Â_C       | GAE, each standardised over the batch                    |
-| policy_loss                 | ∇̂L(θ)        | Eq. 13 is its gradient                                   |
+| policy_loss                 | ∇̂L(θ)        | Eq. 15 is its gradient                                   |
 | value, cost_value           | V_φ, V^C_ψ   | Appendix, pseudocode                                     |
 | gae, cost_gae               | β            | "GAE parameter" of Table 3                               |
 
@@ -88,7 +88,7 @@ def policy_loss(
     temperature: Float[Array, ""] | float,
     config: Config,
 ) -> Float[Array, ""]:
-    """Its gradient is Eq. 13: towards the optimal update policy, only where still inside the trust region."""
+    """Its gradient is Eq. 15: towards the optimal update policy, only where still inside the trust region."""
     new = policy.distribution(network(config), theta, batch.obs)
     kl = new.kl(batch.old)
     ratio = jnp.exp(new.log_prob(batch.action) - batch.old_log_prob)

@@ -1,4 +1,4 @@
-"""How multipliers move, for m constraints: the step of Eq. 12, what damps its swings, and a PID controller."""
+"""How multipliers move, for m constraints: the step of Eq. 14, what damps its swings, and a PID controller."""
 
 from typing import Any, NamedTuple
 

@@ -1,4 +1,4 @@
-"""Iterating Theorem 1 exactly; and the practical variant: λ fixed, ν by projected steps (Eq. 12)."""
+"""Iterating Theorem 1 exactly; and the practical variant: λ fixed, ν by projected steps (Eq. 14)."""
 
 from typing import Any, NamedTuple
 

@@ -1,0 +1,13 @@
+"""Executes the notebooks and stores what they show:  python docs/notebooks/execute.py"""
+
+from pathlib import Path
+
+import nbclient
+import nbformat
+
+for file in sorted(Path(__file__).parent.glob("*.ipynb")):
+    notebook = nbformat.read(file, as_version=4)
+    nbclient.NotebookClient(notebook, timeout=600).execute()
+    for cell in notebook.cells:
+        cell.metadata.pop("execution", None)  # times
+    nbformat.write(notebook, file)
