@@ -7,12 +7,14 @@ import shlex
 import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import ClassVar
+from unittest import mock
 
 import pytest
 
 from focops import cli
 from focops.cli import arguments, grid_runs
-from focops.cli.engines import Job, State, Watch
+from focops.cli.engines import Job, State, Watch, local
 from focops.config import TrainConfig
 from focops.runs.directory import RunDirectory
 from focops.studies import results
@@ -82,7 +84,7 @@ def best(folder: str = "t") -> dict:
 
 
 def test_it_finds_the_best_setting_within_the_limit_and_prints_its_command(runs: Instant, capsys) -> None:
-    assert tune(f"{SEARCH} --trials 30 --out t --algo.temperature 30 --algo.epochs 1 --seed 5") == 0
+    assert tune(f"{SEARCH} --trials 25 --out t --algo.temperature 30 --algo.epochs 1 --seed 5") == 0
     found = best()
     assert found["feasible"]
     assert found["cost"]["speed"] <= LIMIT
@@ -93,7 +95,7 @@ def test_it_finds_the_best_setting_within_the_limit_and_prints_its_command(runs:
     config = arguments.parse(words).config
     assert (focops, train, config.task, config.seed) == ("focops", "train", "HopperSpeed-v0", 5)
     assert config.algo.temperature == found["settings"]["algo.temperature"]
-    assert "30 trials: none yet → t" in printed
+    assert "25 trials: none yet → t" in printed
     assert "trial 0 " in printed
 
 
@@ -174,6 +176,8 @@ def test_one_failure_does_not_end_it(runs: Instant) -> None:
         ("--search", "--search has no values"),
         ("--search algo.nu-rate", "--search algo.nu-rate has no values"),
         ("--search algo.gae=0.9,0.95", "2 settings, fewer than --trials 30: train them all"),
+        ("--search algo.epochs=2..4", "focops train HopperSpeed-v0 --algo.epochs 2,3,4"),
+        ("--algo ppo,focops", "which a search does not take: run one of each"),
         ("--search algo.minibatch-size=64,100 --trials 2", "--algo.minibatch-size is 100; it must be a divisor"),
         ("--algo.temperature 1,2", "which a search takes as --search algo.temperature=1,2"),
         ("--seed 0..2", "which a search takes as --seeds"),
@@ -208,6 +212,46 @@ def test_the_directory_of_another_search_is_refused(runs: Instant, capsys, other
     Path("t/tune.json").write_text("[]")
     assert tune(f"{SEARCH} --trials 1 --out t") == cli.USAGE
     assert cli.main(["resume", "t"]) == cli.USAGE
+
+
+class Sleeper:
+    """A process that ends when it is told to stop, or by itself if its name begins with "short"."""
+
+    told: ClassVar[list[str]] = []
+
+    def __init__(self, job: Job, core: int | None) -> None:
+        self.job, self.core = job, core
+
+    @property
+    def ending(self) -> bool:
+        return self.job.name in self.told or self.job.name.startswith("short")
+
+    def end(self) -> tuple[State, str]:
+        return ("stopped" if self.job.name in self.told else "done"), ""
+
+    def stop(self) -> None:
+        self.told.append(self.job.name)
+
+
+def test_processes_are_asked_for_as_others_end_and_one_can_be_stopped_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "Process", Sleeper)
+    monkeypatch.setattr(local, "POLL_SECONDS", 0)
+    jobs = [Job(name, Path("grid") / name, []) for name in ("short 1", "long", "unwanted", "short 2")]
+    waiting = jobs[1:]
+
+    class Growing(Watch):
+        most = len(jobs)
+
+        def more(self) -> Sequence[Job]:
+            return [waiting.pop(0)] if waiting else []
+
+        def unwanted(self, job: Job) -> bool:
+            return job.name == "unwanted" or (job.name == "long" and jobs[3].state == "done")
+
+    Path("grid").mkdir()
+    local.Local(at_once=2).run(jobs[:1], Growing(mock.Mock(), []))
+    assert [job.state for job in jobs] == ["done", "stopped", "stopped", "done"]
+    assert set(Sleeper.told) == {"long"}  # the other was never begun
 
 
 def test_trials_are_ordinary_runs(capsys, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -152,6 +152,14 @@ def test_a_search_killed_in_the_middle_of_a_write_goes_on(tmp_path: Path) -> Non
         assert searching.best(again.trials)[0].outcome == outcome(2, 3)
 
 
+def test_a_damaged_storage_is_named(tmp_path: Path) -> None:
+    Search(tmp_path, SPACE, 0, None).ask()
+    lines = (tmp_path / STORAGE).read_text().splitlines(keepends=True)
+    (tmp_path / STORAGE).write_text("".join([lines[0], "no JSON\n", *lines[1:]]))
+    with pytest.raises(UsageError, match=rf"{STORAGE} is damaged"):
+        Search(tmp_path, SPACE, 0, None)
+
+
 def test_without_optuna_it_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(UsageError, match=r"pip install 'focops\[tune\]'"):

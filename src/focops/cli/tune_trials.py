@@ -34,8 +34,7 @@ class Plan:
     prune: bool = True
     constrained: bool = True
     """Whether limits count; they do not for an algorithm that does not look at costs."""
-    extra: tuple[str, ...] = ()
-    """Words that each run's command ends with."""
+    wandb: bool = False
 
     def configs(self, values: dict[str, Any]) -> list[TrainConfig]:
         """A trial's runs, one per seed."""
@@ -44,8 +43,9 @@ class Plan:
 
     def jobs(self, trial: Trial) -> list[Job]:
         """They as jobs: a run that was interrupted is resumed, and one that is finished is not repeated."""
+        how = ResumeOptions(self.base, wandb=self.wandb)
         return [
-            grid_runs.described_job(self.directory, _name(trial, config), self._words(config), ResumeOptions(self.base))
+            grid_runs.described_job(self.directory, _name(trial, config), shlex.split(commands.train(config))[1:], how)
             for config in self.configs(trial.values)
         ]
 
@@ -55,9 +55,6 @@ class Plan:
     @property
     def directory(self) -> Path:
         return self.base / "trials"
-
-    def _words(self, config: TrainConfig) -> list[str]:
-        return [*shlex.split(commands.train(config))[1:], *self.extra]
 
 
 def _name(trial: Trial, config: TrainConfig) -> str:

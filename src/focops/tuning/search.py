@@ -92,11 +92,14 @@ class Search:
         path = directory / STORAGE
         _mend(path)
         lock = journal.JournalFileOpenLock(str(path))
-        self._study = optuna.create_study(
-            storage=optuna.storages.JournalStorage(journal.JournalFileBackend(str(path), lock)),
-            study_name=_NAME, direction="maximize", load_if_exists=True,
-            pruner=optuna.pruners.MedianPruner(n_startup_trials=_UNPRUNED_TRIALS),
-        )  # fmt: skip
+        try:
+            self._study = optuna.create_study(
+                storage=optuna.storages.JournalStorage(journal.JournalFileBackend(str(path), lock)),
+                study_name=_NAME, direction="maximize", load_if_exists=True,
+                pruner=optuna.pruners.MedianPruner(n_startup_trials=_UNPRUNED_TRIALS),
+            )  # fmt: skip
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise UsageError(f"{path} is damaged: {error}; its trials can be read, but not gone on with") from None
         self._distributions = {name: self._distribution(values) for name, values in space.items()}
         known = self._study.get_trials(deepcopy=False)
         if start is not None and not known:

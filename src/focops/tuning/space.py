@@ -54,6 +54,10 @@ class Interval(NamedTuple):
     def __str__(self) -> str:
         return f"{self.low!r}..{self.high!r}" + ":log" * self.log
 
+    @property
+    def size(self) -> float:
+        return self.high - self.low + 1 if self.whole else math.inf
+
     def rounded(self, value: float) -> float:
         return value if self.whole else min(self.high, max(self.low, float(f"{value:.{_DIGITS}g}")))
 
@@ -68,6 +72,10 @@ class Choices(NamedTuple):
 
     def __str__(self) -> str:
         return ",".join(map(str, self.values))
+
+    @property
+    def size(self) -> float:
+        return len(self.values)
 
     def rounded(self, value: Any) -> Any:
         return value
@@ -112,11 +120,12 @@ def default(config: TrainConfig) -> list[str]:
 
 def points(space: Space) -> float:
     """How many settings it holds."""
-    counts = []
-    for values in space.values():
-        endless = isinstance(values, Interval) and not values.whole
-        counts.append(math.inf if endless else len(values.values) if isinstance(values, Choices) else _whole(values))
-    return math.prod(counts)
+    return math.prod(values.size for values in space.values())
+
+
+def listed(values: Interval | Choices) -> str:
+    """A finite dimension as `focops train` takes it."""
+    return str(values if isinstance(values, Choices) else Choices(tuple(range(int(values.low), int(values.high) + 1))))
 
 
 def start(space: Space, config: TrainConfig, given: Callable[[str], bool]) -> dict[str, Any] | None:
@@ -164,10 +173,6 @@ def _own(config: TrainConfig, name: str) -> Any:
     """The value that a config has of it."""
     owner = config.algo if name.startswith("algo.") else config
     return getattr(owner, _field(name.removeprefix("algo.")))
-
-
-def _whole(values: Interval) -> int:
-    return int(values.high) - int(values.low) + 1
 
 
 def _kind(name: str, config: TrainConfig) -> Any:
