@@ -1,151 +1,130 @@
-"""FOCOPS beside the paper: HalfCheetahSpeed and HopperSpeed, 1M samples, 3 seeds, both presets.
+"""What FOCOPS learns and delivers on the speed tasks, beside the paper: 1M samples a run, on a CPU.
 
-    python benchmarks/learning.py            # trains what is missing under runs/learning (about 25 core-minutes)
-    python benchmarks/learning.py --table    # results/learning/README.md and curves.png from what is there
+    python benchmarks/learning.py                       # trains and evaluates what is missing under runs/learning
+    python benchmarks/learning.py --tasks AntSpeed --seeds 0..9
+    python benchmarks/learning.py --table               # results/learning from what is there
 
-If it is killed, the same command resumes it.
+If it is killed, the same command resumes it. A seed of all six tasks takes about an hour of one core.
 """
 
 import argparse
+import csv
 import json
-import os
-import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from focops.studies import figures, report
 from focops.studies.published import published
+from focops.studies.results import read
 
-TASKS = ("HalfCheetahSpeed", "HopperSpeed")
-PRESETS = ("fast", "paper")
+TASKS = ("HalfCheetahSpeed", "HopperSpeed", "SwimmerSpeed", "Walker2dSpeed", "AntSpeed", "HumanoidSpeed")
 RUNS, RESULTS = Path("runs/learning"), Path("results/learning")
-COLUMNS = (
-    "samples",
-    "return_mean",
-    "discounted_cost_mean/speed",
-    "cost_return_estimate/speed",
-    "nu/speed",
-    "kl",
-    "epochs",
-)
+EPISODES = 400
+WAYS = {"sampled": [], "mean_action": ["--deterministic"]}
+HEAD = """\
+# FOCOPS beside the paper, on a CPU
+
+`python benchmarks/learning.py`, then `python benchmarks/learning.py --table`: 1M samples a run; one row per run is in
+[runs.csv](runs.csv).
+
+- *training*: means over the last 100 training episodes, the paper's own score. Many policies share them.
+- *delivered*: the policy that the run ends with, on {episodes} fresh episodes, with sampled and with mean actions
+  (`focops evaluate --episodes {episodes}`); *satisfied* is the share of the runs with that verdict.
+- Costs are discounted, in units of the limit. ± is the standard error over seeds, for the paper its 95% interval.
+
+| task | run | seeds | training: reward @ cost | delivered, sampled | satisfied | delivered, mean action | satisfied |
+|---|---|---|---|---|---|---|---|
+"""
 
 
-def train(seeds: str, side_by_side: bool) -> None:
-    """All grids after one another on all cores, or side by side, each on its share of them."""
-    grids = [(task, preset) for task in TASKS for preset in PRESETS]
-    cores = sorted(os.sched_getaffinity(0))
-    share = len(cores) // len(grids) if side_by_side else len(cores)
-    running = []
-    for i, (task, preset) in enumerate(grids):
-        out = RUNS / f"{task}-{preset}"
-        words = ["resume", str(out)] if (out / "grid.json").exists() else ["train", task, "--preset", preset]
-        words += [] if words[0] == "resume" else ["--seeds", seeds, "--out", str(out)]
-        mine = set(cores[i * share : (i + 1) * share] if side_by_side else cores)
-        process = subprocess.Popen(
-            [sys.executable, "-m", "focops.cli", *words, "--quiet"],
-            preexec_fn=lambda mine=mine: os.sched_setaffinity(0, mine),
+def train(tasks: Sequence[str], preset: str, seeds: str) -> None:
+    for task in tasks:
+        out = RUNS / f"{task}-{preset}-{seeds.replace('..', '-')}"
+        begun = (out / "grid.json").exists()
+        _focops(
+            *(
+                ["resume", str(out)]
+                if begun
+                else ["train", task, "--preset", preset, "--seeds", seeds, "--out", str(out)]
+            )
         )
-        running.append(process)
-        if not side_by_side:
-            process.wait()
-    for process in running:
-        process.wait()
+        for way, flags in WAYS.items():
+            file = out / f"{way}.json"
+            if not file.exists():
+                _focops("evaluate", str(out), "--episodes", str(EPISODES), "--json", str(file), *flags, quiet=False)
 
 
-def keep() -> None:
-    """Copy config, summary and curve of finished runs to results/."""
-    for summary in sorted(RUNS.glob("*/*/summary.json")):
-        source, target = summary.parent, RESULTS / summary.parent.parent.name / summary.parent.name
-        target.mkdir(parents=True, exist_ok=True)
-        for name in ("config.json", "summary.json"):
-            shutil.copy(source / name, target / name)
-        records = [json.loads(line) for line in (source / "metrics.jsonl").read_text().splitlines()]
-        rows = [[np.nan if r[key] is None else r[key] for key in COLUMNS] for r in records]
-        np.savetxt(target / "curve.csv", rows, fmt="%.6g", delimiter=",", header=",".join(COLUMNS), comments="")
+def _focops(*words: str, quiet: bool = True) -> None:
+    subprocess.run([sys.executable, "-m", "focops.cli", *words, *["--quiet"] * quiet], check=True)
 
 
-def curve(folder: Path) -> dict[str, np.ndarray]:
-    """The stored metrics of a run, one value per iteration."""
-    rows = np.loadtxt(folder / "curve.csv", delimiter=",", skiprows=1)
-    return dict(zip(COLUMNS, rows.T, strict=True))
-
-
-def tail(folder: Path) -> tuple[float, float]:
-    """Return and discounted cost, each averaged over the last 50 iterations' means over 100 episodes."""
-    metrics = curve(folder)
-    return float(metrics["return_mean"][-50:].mean()), float(metrics["discounted_cost_mean/speed"][-50:].mean())
+def rows() -> list[dict[str, Any]]:
+    """A row for each run that is trained and evaluated."""
+    found = []
+    for grid in sorted(RUNS.iterdir()):
+        if not all((grid / f"{way}.json").exists() for way in WAYS):
+            continue
+        evaluations = {way: json.loads((grid / f"{way}.json").read_text()) for way in WAYS}
+        for i, each in enumerate(evaluations["sampled"]):
+            summary = json.loads((Path(each["run"]) / "summary.json").read_text())
+            ((name, limit),) = summary["cost_limit"].items()
+            row = {"task": summary["task"].removesuffix("-v0"), "preset": summary["preset"], "seed": summary["seed"]}
+            row |= {"reward": summary["return_mean"], "cost": summary["discounted_cost_mean"][name] / limit}
+            row |= {"iteration": each["iteration"]}
+            for way, evaluated in evaluations.items():
+                cost = evaluated[i]["constraints"][name]
+                row |= {f"{way}_reward": evaluated[i]["reward"]["mean"], f"{way}_verdict": cost["verdict"]}
+                row |= {f"{way}_cost": cost["discounted_cost"]["mean"] / limit}
+            found.append(row)
+    return sorted(found, key=lambda row: (TASKS.index(row["task"]), row["preset"], row["seed"]))
 
 
 def table() -> None:
-    rows = []
-    for task in TASKS:
+    runs = rows()
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    with (RESULTS / "runs.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(runs[0]))
+        writer.writeheader()
+        writer.writerows({k: f"{v:.5g}" if isinstance(v, float) else v for k, v in row.items()} for row in runs)
+    lines = []
+    for task in dict.fromkeys(row["task"] for row in runs):
         paper = published(task, "focops")
         assert paper is not None
-        rows.append(f"| {task} | the paper ({paper.seeds} seeds) | {paper.reward_text()} | {paper.cost_text()} | |")
-        for preset in PRESETS:
-            for folder in sorted((RESULTS / f"{task}-{preset}").iterdir()):
-                summary = json.loads((folder / "summary.json").read_text())
-                limit = summary["cost_limit"]["speed"]
-                end = summary["discounted_cost_mean"]["speed"]
-                mean_reward, mean_cost = tail(folder)
-                rows.append(
-                    f"| {task} | {preset}, {folder.name} | {summary['return_mean']:.0f} ({mean_reward:.0f}) "
-                    f"| {end:.1f} ({mean_cost:.1f}) | {100 * (end / limit - 1):+.1f}% |"
-                )
-    head = (
-        "# FOCOPS beside the paper, on a CPU\n\n"
-        "`python benchmarks/learning.py`, then `python benchmarks/learning.py --table`: 1M samples, three seeds of "
-        "each preset. Reward and discounted cost are means over the last 100 training episodes; in brackets, averaged "
-        "over the last 50 iterations. Limits: HalfCheetahSpeed 151.99, HopperSpeed 82.75. The paper's rows are its "
-        "Table 1 (`src/focops/studies/published.toml`).\n\n"
-        "| task | run | reward | discounted cost | cost against its limit |\n|---|---|---|---|---|\n"
-    )
-    (RESULTS / "README.md").write_text(head + "\n".join(rows) + "\n\n![curves](curves.png)\n")
-    print(head + "\n".join(rows))
-    curves()
+        lines.append(f"| {task} | *the paper* | {paper.seeds} | {paper.reward_text()} @ {paper.cost_text()} | | | | |")
+        for preset in ("fast", "paper"):
+            own = [row for row in runs if (row["task"], row["preset"]) == (task, preset)]
+            if own:
+                lines.append(f"| {task} | {preset} | {len(own)} | {_mean(own, 'reward', 'cost')} | {_delivered(own)} |")
+    page = HEAD.format(episodes=EPISODES) + "\n".join(lines) + "\n\n![curves](curves.png)\n"
+    (RESULTS / "README.md").write_text(page)
+    print(page)
+    figures.save(figures.draw(report.Study(read([RUNS])).groups), RESULTS / "curves.png")
 
 
-def curves() -> None:
-    import matplotlib
+def _mean(own: Sequence[dict[str, Any]], reward: str, cost: str) -> str:
+    values = np.array([row[reward] for row in own])
+    error = f" ± {values.std(ddof=1) / len(values) ** 0.5:.3g}" if len(values) > 1 else ""
+    return f"{values.mean():.4g}{error} @ {np.mean([row[cost] for row in own]):.3f}"
 
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(2, len(TASKS), figsize=(10, 6), sharex=True, layout="constrained")
-    for column, task in enumerate(TASKS):
-        limit = np.nan
-        for preset, colour in zip(PRESETS, ("tab:blue", "tab:orange"), strict=True):
-            for i, folder in enumerate(sorted((RESULTS / f"{task}-{preset}").iterdir())):
-                metrics, label = curve(folder), preset if i == 0 else None
-                limit = json.loads((folder / "summary.json").read_text())["cost_limit"]["speed"]
-                for row, key in enumerate(("return_mean", "discounted_cost_mean/speed")):
-                    axes[row, column].plot(
-                        metrics["samples"] / 1e6, metrics[key], colour, alpha=0.8, lw=1.2, label=label
-                    )
-        if paper := published(task, "focops"):
-            axes[0, column].axhline(paper.reward, color="grey", ls=":", label="the paper's reward")
-        axes[1, column].axhline(limit, color="black", ls="--", label="limit")
-        axes[0, column].set_title(task)
-        axes[1, column].set_xlabel("samples (millions)")
-    axes[0, 0].set_ylabel("return, last 100 episodes")
-    axes[1, 0].set_ylabel("discounted cost, last 100 episodes")
-    for ax in axes.flat:
-        ax.legend(fontsize=8)
-    figure.savefig(RESULTS / "curves.png", dpi=110)
+def _delivered(own: Sequence[dict[str, Any]]) -> str:
+    cells = []
+    for way in WAYS:
+        kept = sum(row[f"{way}_verdict"] == "satisfied" for row in own)
+        cells += [_mean(own, f"{way}_reward", f"{way}_cost"), f"{kept} of {len(own)}"]
+    return " | ".join(cells)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", default="0..2")
-    parser.add_argument(
-        "--side-by-side", action="store_true", help="all four grids at once, on a machine with 12 cores"
-    )
+    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=TASKS)
+    parser.add_argument("--preset", choices=("fast", "paper"), default="fast")
+    parser.add_argument("--seeds", default="0..1")
     parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
-    if not options.table:
-        train(options.seeds, options.side_by_side)
-        keep()
-    else:
-        table()
+    table() if options.table else train(options.tasks, options.preset, options.seeds)
