@@ -13,11 +13,13 @@ from focops.envs.registration import register as _register
 from focops.errors import UsageError
 
 if TYPE_CHECKING:
-    from focops.api import Run, resume, train
+    from focops.api import resume, train
     from focops.evaluation import Evaluation, evaluate, evaluate_all
     from focops.runs.policy import MeanActionWarning, Policy
     from focops.runs.policy_file import load
+    from focops.runs.run import Run
     from focops.runs.sinks import Sink
+    from focops.studies.plot import plot
 
 __all__ = [
     "Constraint",
@@ -31,6 +33,7 @@ __all__ = [
     "evaluate",
     "evaluate_all",
     "load",
+    "plot",
     "resume",
     "train",
 ]
@@ -39,11 +42,12 @@ _HOMES = {
     "Evaluation": "focops.evaluation",
     "MeanActionWarning": "focops.runs.policy",
     "Policy": "focops.runs.policy",
-    "Run": "focops.api",
+    "Run": "focops.runs.run",
     "Sink": "focops.runs.sinks",
     "evaluate": "focops.evaluation",
     "evaluate_all": "focops.evaluation",
     "load": "focops.runs.policy_file",
+    "plot": "focops.studies.plot",
     "resume": "focops.api",
     "train": "focops.api",
 }

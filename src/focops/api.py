@@ -14,7 +14,9 @@ from focops.config import TrainConfig, default_config, validate, where_environme
 from focops.core.base import FILLED, network_for
 from focops.core.networks import Network
 from focops.core.spec import Spec
+from focops.display.notebook import display_for
 from focops.display.progress import Display, ManyDisplay, OneRun
+from focops.display.summary import print_summary
 from focops.envs.limits import by_name
 from focops.envs.names import Given, is_instance, named
 from focops.errors import RunError, UsageError
@@ -24,7 +26,8 @@ from focops.runs.directory import RunDirectory
 from focops.runs.loop import Loop, Trainer
 from focops.runs.observers import Callback, Observers, require_callable
 from focops.runs.paths import out_path
-from focops.runs.recorder import Recorder, Run
+from focops.runs.recorder import Recorder
+from focops.runs.run import Run
 from focops.runs.sinks import OpenSink
 from focops.training import host
 from focops.training.state import from_arrays, take_over
@@ -38,7 +41,7 @@ def train(
     algo: str = "focops",
     preset: Any = "fast",
     out: Path | str | None = None,
-    display: Display | None = None,
+    display: Display | bool | None = None,
     sinks: Sequence[OpenSink] = (),
     callbacks: Sequence[Callback] = (),
     **options: Any,
@@ -51,7 +54,11 @@ def train(
     function that makes one (or its name, "module:Name"), or an instance: one environment, which is stepped alone.
     `init_from` is a run to take networks and normaliser from. `sinks` (classes, see `focops.Sink`) get the record of
     every iteration, as metrics.jsonl does; `callbacks` are called with it, and True stops the run after a checkpoint.
+
+    `display`: None shows what `focops train` shows in a terminal or a notebook, and elsewhere nothing; True shows it
+    everywhere (plain lines in a file); False nothing; or your own, with start(config, spec), update(record), stop().
     """
+    shown = display_for(display)
     task_name, env = named(task)
     config = default_config(task_name, algo, preset, options.get("backend", "cpu"))
     elsewhere = {"algo", "algorithm", "task", "preset", "out", "layout", "given"}
@@ -82,7 +89,7 @@ def train(
         given=Given(env, cost),
         **{k: v for k, v in options.items() if k in own},
     )
-    return run(config, display=display, sinks=sinks, callbacks=callbacks)
+    return _summed_up(run(config, display=shown, sinks=sinks, callbacks=callbacks), shown, display)
 
 
 def run(
@@ -139,7 +146,7 @@ def resume(
     path: Path | str,
     *,
     steps: int | None = None,
-    display: Display | None = None,
+    display: Display | bool | None = None,
     sinks: Sequence[OpenSink] = (),
     callbacks: Sequence[Callback] = (),
     should_stop: Callable[[], bool] = lambda: False,
@@ -155,15 +162,16 @@ def resume(
     `steps` is a new total; learning rates are then annealed over that total, so those of a finished run rise again.
     `changes` are new values for the algorithm's numbers: focops.resume("cheetah", changes={"policy_rate": 1e-4}).
     `env_workers` and `env_python` are those of the configuration, if they are not to be the run's own.
-    `network` is needed only if the run used one of your own, `env` and `cost` only if no name finds them. `sinks`
-    and `callbacks` are those of `train`, given again.
+    `network` is needed only if the run used one of your own, `env` and `cost` only if no name finds them. `sinks`,
+    `callbacks` and `display` are those of `train`, given again.
     """
+    shown = display_for(display)
     outcomes = resume_all(
-        [path], steps=steps, display=OneRun(display) if display else None, sinks=sinks, callbacks=callbacks,
+        [path], steps=steps, display=OneRun(shown) if shown else None, sinks=sinks, callbacks=callbacks,
         should_stop=should_stop, network=network, env=env, cost=cost, changes=changes, env_workers=env_workers,
         env_python=env_python,
     )  # fmt: skip
-    return _only(outcomes)
+    return _summed_up(_only(outcomes), shown, display)
 
 
 def resume_all(
@@ -255,6 +263,13 @@ def _only(outcomes: list[Run | RunError]) -> Run:
     if isinstance(outcome, RunError):
         raise outcome
     return outcome
+
+
+def _summed_up(run: Run, shown: Display | None, asked: Display | bool | None) -> Run:
+    """The run, after its summary is printed if the display was not the caller's own."""
+    if shown is not None and shown is not asked:
+        print_summary(run.summary)
+    return run
 
 
 def _start_from(trainer: Trainer, source: Path, task: str) -> None:

@@ -135,7 +135,7 @@ def test_a_run_whose_last_policy_is_not_within_delivers_the_best_that_is(
     tmp_path: Path, dear_until: dict[str, Any]
 ) -> None:
     run = runs.run(point(tmp_path / "run"))
-    assert run.policy().description["iteration"] == ITERATIONS - 3
+    assert run.policy.description["iteration"] == ITERATIONS - 3
     assert (run.summary["policy"]["iteration"], run.summary["policy"]["chosen_from"]) == (ITERATIONS - 3, 6)
     assert "the best of 6 within the limits, of iteration 25" in summary_text(run.summary).plain
     assert run.summary["satisfied"] is True
@@ -150,9 +150,9 @@ def test_a_run_whose_last_policy_is_not_within_delivers_the_best_that_is(
 
 
 def test_the_policy_of_a_candidate_is_what_the_run_had_then(tmp_path: Path, dear_until: dict[str, Any]) -> None:
-    chosen = runs.run(point(tmp_path / "run")).policy()
+    chosen = runs.run(point(tmp_path / "run")).policy
     stops = iter([False] * (ITERATIONS - 3) + [True])
-    then = runs.run(point(tmp_path / "stopped"), should_stop=lambda: next(stops)).policy()
+    then = runs.run(point(tmp_path / "stopped"), should_stop=lambda: next(stops)).policy
     assert then.description["iteration"] == chosen.description["iteration"]
     obs = np.random.default_rng(0).normal(size=(5, chosen.description["obs_size"]))
     np.testing.assert_array_equal(chosen.predict(obs, deterministic=True), then.predict(obs, deterministic=True))
@@ -190,5 +190,5 @@ def test_more_steps_choose_anew(tmp_path: Path, dear_until: dict[str, Any]) -> N
     run = runs.run(point(tmp_path / "run"))
     dear_until["after"] = 100
     longer = runs.resume(run.path, steps=64 * 32)
-    assert longer.summary["policy"]["iteration"] == longer.policy().description["iteration"] == 32
+    assert longer.summary["policy"]["iteration"] == longer.policy.description["iteration"] == 32
     assert json.loads((run.path / "summary.json").read_text())["policy"]["iteration"] == 32

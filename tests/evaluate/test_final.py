@@ -105,12 +105,12 @@ def test_a_policy_that_is_found_within_its_limits_is_satisfied_and_predicts_with
     assert run.summary["satisfied"] is True
     assert run.summary["policy"]["sampled"]["episodes"] == SAMPLES // 10 // LENGTH
     assert run.summary["policy"]["sampled"]["reward"] == LENGTH
-    run.policy().predict([0.0], deterministic=True)
+    run.policy.predict([0.0], deterministic=True)
 
 
 def test_predict_warns_once_of_a_mean_action_that_was_not_found_within_its_limits(tmp_path: Path) -> None:
     Toll.dear = SAMPLES
-    policy = runs.run(toll(tmp_path / "run")).policy()
+    policy = runs.run(toll(tmp_path / "run")).policy
     policy.predict([0.0])
     with pytest.warns(focops.MeanActionWarning, match=r"cost 4\.\d+, limit 1: violated .*--deterministic") as warned:
         policy.predict([0.0], deterministic=True)
@@ -141,8 +141,8 @@ def test_without_episodes_nothing_is_evaluated_and_nothing_called_satisfied(tmp_
     assert Toll.steps == SAMPLES
     assert (run.summary["satisfied"], run.summary["policy"]) == (None, None)
     assert run.summary["not_evaluated"] == "--final-episodes is 0"
-    assert run.policy().evaluation is None
-    run.policy().predict([0.0], deterministic=True)
+    assert run.policy.evaluation is None
+    run.policy.predict([0.0], deterministic=True)
 
 
 def test_training_is_the_same_and_has_the_same_samples_with_and_without_it(tmp_path: Path) -> None:

@@ -166,6 +166,22 @@ def test_weights_and_biases_keeps_its_id_when_resumed(tmp_path: Path, monkeypatc
     assert logged == [mock.call({"samples": n, "kl": 0.5}, step=n) for n in (64, 128)]
 
 
+def test_weights_and_biases_is_left_what_its_variables_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wandb = mock.MagicMock(__spec__=object())
+    monkeypatch.setitem(sys.modules, "wandb", wandb)
+    (tmp_path / "config.json").write_text("{}")
+    names = ("project", "name", "id", "resume", "dir")
+    for name in names:
+        monkeypatch.delenv(sinks.WandB.VARIABLES[name], raising=False)
+    sinks.WandB(tmp_path)
+    assert set(wandb.init.call_args.kwargs) == {"config", *names}
+    for name in names:
+        with monkeypatch.context() as patch:
+            patch.setenv(sinks.WandB.VARIABLES[name], "theirs")
+            sinks.WandB(tmp_path)
+        assert set(wandb.init.call_args.kwargs) == {"config", *names} - {name}
+
+
 def test_wandb_that_is_not_installed_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"pip install 'focops\[wandb\]'"):

@@ -17,8 +17,9 @@ from rich.text import Text
 
 from focops.display.say import say
 from focops.errors import UsageError
-from focops.studies import figures, report
+from focops.studies import report
 from focops.studies.groups import XAxis
+from focops.studies.plot import drawn, require_suffix
 from focops.studies.results import Results, read, title
 from focops.studies.tables import Table
 
@@ -68,13 +69,9 @@ def plot(words: list[str]) -> int:
     if not options.runs:
         raise UsageError("RUN is missing; give the directory of a run or of a grid, or several")
     file = options.out or options.runs[0] / "plot.png"
-    if file.suffix not in (*figures.SUFFIXES, ".html"):
-        raise UsageError(f"--out is {file}; its ending must be .png, .svg, .pdf or .html")
+    require_suffix(file, "--out")
     study = report.Study(_read(options.runs))
-    if file.suffix == ".html":
-        report.write_page(study, file, title(options.runs), x_axis=options.x)
-    else:
-        figures.save(figures.draw(study.groups, options.x), file)
+    drawn(study, file, title(options.runs), options.x)
     _print_tables(study)
     is_shown = options.out is None and _show(file)
     print(f"{study.status}; drawn in {file}" + ", which is shown" * is_shown)

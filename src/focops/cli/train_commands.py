@@ -64,10 +64,9 @@ def resume(words: list[str]) -> int:
 
 def _finish(summary: dict[str, Any], config: TrainConfig, stopped: list[int], quiet: bool) -> int:
     """Print the result and the commands that can follow."""
-    from rich.console import Console
 
     from focops.cli import commands
-    from focops.display.summary import NO_EPISODES, policy_line, summary_text
+    from focops.display.summary import NO_EPISODES, policy_line, print_summary
     from focops.runs.directory import PENDING
     from focops.runs.files import resume_command
 
@@ -83,7 +82,7 @@ def _finish(summary: dict[str, Any], config: TrainConfig, stopped: list[int], qu
         out = summary["out"]
         following = [commands.evaluate(out), commands.resume(out, 2 * summary["steps"])]
         following.append(commands.train(dataclasses.replace(config, seed=config.seed + 1)))
-        Console(highlight=False).print(summary_text(summary, following), soft_wrap=True)
+        print_summary(summary, following)
     if stopped and summary.get("not_evaluated") == PENDING:
         say("stopped", f"before the policy was evaluated. Make up for it with:  {resume_command(summary['out'])}")
         return 128 + stopped[0]

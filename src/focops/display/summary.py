@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from rich.console import Console
 from rich.text import Text
 
 from focops.display.numbers import clock, count, number
@@ -78,6 +79,10 @@ def summary_text(summary: Summary, commands: Sequence[str] = ()) -> Text:
     pace = f"{summary['steps']:,} samples in {clock(summary['wall_s'])}, {count(summary['steps_per_second'])}/s"
     lines = [Text.assemble((f"  {label:<{width}}  ", "dim"), *parts) for label, parts in rows]
     return Text("\n").join([Text.assemble((head, "bold"), f"   {pace}"), *lines])
+
+
+def print_summary(summary: Summary, commands: Sequence[str] = ()) -> None:
+    Console(highlight=False).print(summary_text(summary, commands), soft_wrap=True)
 
 
 Row = tuple[str, Sequence[Any]]

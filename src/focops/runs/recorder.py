@@ -4,8 +4,7 @@ import contextlib
 import time
 import traceback
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -22,22 +21,12 @@ from focops.runs.directory import PENDING, RunDirectory
 from focops.runs.files import resume_command, write_atomically
 from focops.runs.hints import hints
 from focops.runs.observers import Observers
-from focops.runs.policy import Policy
-from focops.runs.policy_file import evaluation_of, load, save_policy
+from focops.runs.policy_file import evaluation_of, save_policy
+from focops.runs.run import Run
 from focops.runs.sinks import read_all, read_last
 from focops.training import episodes
 from focops.training.candidates import newest_first
 from focops.training.state import Failure, Record, RunState, to_arrays
-
-
-class Run(NamedTuple):
-    """A run that has ended: its directory and its summary."""
-
-    path: Path
-    summary: dict[str, Any]
-
-    def policy(self) -> Policy:
-        return load(self.path)
 
 
 class Recorder:

@@ -10,7 +10,7 @@ import uuid
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from focops.errors import RunError, UsageError
 from focops.runs.files import open_own, resume_command, write_atomically
@@ -110,7 +110,14 @@ class TensorBoard:
 
 
 class WandB:
-    """Weights & Biases; a resumed run keeps its id."""
+    """Weights & Biases; a resumed run keeps its id. What the user's environment variables say is left to them."""
+
+    VARIABLES: ClassVar = {
+        "project": "WANDB_PROJECT", "name": "WANDB_NAME", "id": "WANDB_RUN_ID", "resume": "WANDB_RESUME",
+        "dir": "WANDB_DIR",
+    }  # fmt: skip
+    """Of what is set here; wandb itself reads these and all others, such as WANDB_MODE, WANDB_ENTITY, WANDB_RUN_GROUP
+    and WANDB_TAGS, but for arguments that it is given."""
 
     def __init__(self, directory: Path, iteration: int = 0) -> None:
         import wandb  # pyright: ignore[reportMissingImports]
@@ -118,10 +125,11 @@ class WandB:
         file = directory / "wandb.id"
         if not file.exists():
             write_atomically(file, uuid.uuid4().hex.encode())
-        config, run_id = json.loads((directory / "config.json").read_text()), file.read_text()
-        self._run: Any = wandb.init(
-            project="focops", name=directory.name, id=run_id, resume="allow", config=config, dir=str(directory)
-        )
+        own = {"project": "focops", "name": directory.name, "id": file.read_text(), "resume": "allow"}
+        own["dir"] = str(directory)
+        unset = {name: value for name, value in own.items() if not os.environ.get(self.VARIABLES[name])}
+        config = json.loads((directory / "config.json").read_text())
+        self._run: Any = wandb.init(config=config, **unset)
 
     def write(self, record: Record) -> None:
         self._run.log({k: v for k, v in record.items() if v is not None}, step=int(record["samples"]))

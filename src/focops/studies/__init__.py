@@ -8,6 +8,7 @@
 | statistics.py | the paper's statistics and more robust ones, over seeds |
 | published.py | the figures of the paper and of OmniSafe, from published.toml |
 | figures.py | PNG and SVG |
+| plot.py | `focops.plot` |
 | tables.py | the table of a task, in Markdown and LaTeX |
 | report.py | one HTML page that needs no network; `page/` has its template, style and script |
 """

@@ -1,5 +1,6 @@
 """A gridworld's policy and visitation, drawn."""
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,14 @@ def new_figure(width: float, height: float) -> Any:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise UsageError("drawing needs matplotlib: pip install 'focops[plot]'") from error
-    return Figure(figsize=(width, height), layout="constrained")
+
+    class Drawing(Figure):
+        def _repr_png_(self) -> bytes:  # a notebook shows other figures only where pyplot is loaded
+            file = io.BytesIO()
+            self.savefig(file, format="png")
+            return file.getvalue()
+
+    return Drawing(figsize=(width, height), layout="constrained")
 
 
 def _square(row: int, column: int, colour: str) -> Any:
