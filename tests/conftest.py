@@ -19,7 +19,7 @@ os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 os.environ.setdefault("XLA_FLAGS", "")
 # later versions do not know the flag, and end the process
 if version("jaxlib").startswith("0.10.") and "xla_cpu_use_fusion_emitters" not in os.environ["XLA_FLAGS"]:
-    os.environ["XLA_FLAGS"] += " --xla_cpu_use_fusion_emitters=false"
+    os.environ["XLA_FLAGS"] += " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
 
 from beartype.claw import beartype_packages
 from jaxtyping import install_import_hook
