@@ -19,24 +19,24 @@ from tests.envs.rooms import CameraAndMore, Thumbnail
 from tests.resume.tiny import OPTIONS, results, tiny
 
 CAMERA, FRAMES = "tests.envs.rooms:Camera", "tests.envs.rooms:Frames"
-LEARNS = dict(policy_rate=1e-3, value_rate=1e-3, cost_value_rate=1e-3, minibatch_size=64, epochs=4, hidden=(32,))
 
 
-def trained(task: str, limit: float, iterations: int, **algo) -> list[dict]:
-    options = dict(num_envs=8, batch_size=256, steps=256 * iterations, cost_limit=(limit,))
-    config = tiny(task, algo=LEARNS | algo, **options)
+def trained(task: str, limit: float, iterations: int, batch_size: int, rate: float, **algo) -> list[dict]:
+    options = dict(num_envs=8, batch_size=batch_size, steps=batch_size * iterations, cost_limit=(limit,))
+    rates = dict(policy_rate=rate, value_rate=rate, cost_value_rate=rate)
+    config = tiny(task, algo=dict(minibatch_size=batch_size // 4, epochs=4, hidden=(32,)) | rates | algo, **options)
     trainer = Trainer(config)
     return [trainer.iterate() for _ in range(iterations)]
 
 
 @pytest.mark.parametrize("task", [CAMERA, FRAMES])
 def test_what_an_image_shows_is_learned(task: str) -> None:
-    records = trained(task, 100.0, 12)
+    records = trained(task, 100.0, 7, 256, 3e-3)
     assert records[-1]["return_mean"] > 7  # of 8; 4 by guessing
 
 
 def test_what_an_image_shows_is_done_as_often_as_its_cost_allows() -> None:
-    records = trained(CAMERA, 2.0, 30, nu_rate=0.1, nu_init=0.5)[-10:]
+    records = trained(CAMERA, 2.0, 30, 128, 1e-3, nu_rate=0.1, nu_init=0.5)[-10:]
     # 4 for the half that costs nothing, and about 2 of the 4 that cost 1 each
     np.testing.assert_allclose(np.mean([r["return_mean"] for r in records]), 6.0, atol=0.5)
     np.testing.assert_allclose(np.mean([r["discounted_cost_mean/cost"] for r in records]), 2.0, atol=0.4)
