@@ -18,20 +18,22 @@ from tests.resume.tiny import results
 
 MINE = """
 title = "Mine"
-tasks = ["PointCircle"]
+tasks = ["tests.resume.worlds:SlowSwimmer-v0"]
 algorithms = ["focops"]
-steps = 51_200
+steps = 3200
 seeds = 2
 [set]
+"env-workers" = 0
+"cost-limit" = 1
 "batch-size" = 64
 "num-envs" = 4
 "algo.minibatch-size" = 32
 "algo.hidden" = 8
 "algo.epochs" = 2
 "final-episodes" = 0
-"checkpoint-every" = 10
+"checkpoint-every" = 2
 """
-RUNS = ("PointCircle,focops,seed=0", "PointCircle,focops,seed=1")
+RUNS = tuple(f"tests.resume.worlds_SlowSwimmer-v0,focops,seed={seed}" for seed in range(2))
 DRIVER = """
 import sys
 from focops import cli
@@ -75,7 +77,7 @@ def test_a_killed_driver_and_a_lost_node_lose_nothing_and_the_bytes_are_those_of
     words = [*study, str(base), "--engine", "ray", "--address", cluster.address]
 
     driver = subprocess.Popen([sys.executable, "-c", DRIVER, *words], stdout=subprocess.DEVNULL)
-    wait_for(lambda: min(newest(base)) > 0)
+    wait_for(lambda: max(newest(base)) > 0)
     driver.kill()
     driver.wait()
     came_back = newest(base)
@@ -91,7 +93,7 @@ def test_a_killed_driver_and_a_lost_node_lose_nothing_and_the_bytes_are_those_of
     assert cli.main(words) == 0
     loss.join()
     said = capsys.readouterr().err
-    assert said.count("lost the machine of PointCircle") == 1
+    assert said.count("lost the machine of tests.resume.worlds_SlowSwimmer-v0") == 1
     assert "it goes on elsewhere from iteration" in said
 
     assert cli.main([*study, str(by_local)]) == 0
@@ -139,6 +141,30 @@ def test_what_changes_in_a_directory_comes_back_and_nothing_else(tmp_path: Path)
     files = {str(file.relative_to(there)): file.read_bytes() for file in there.rglob("*.*") if file.suffix != ".json"}
     assert files == {"metrics.jsonl": b"1\n2\n3", "checkpoint/2.safetensors": b"one"}
     assert source.changes().pieces == []
+
+
+def test_a_copy_of_a_run_without_a_checkpoint_can_be_gone_on_with(tmp_path: Path) -> None:
+    """It has the folder for them: one without looks as if they were lost."""
+    (tmp_path / "here").mkdir()
+    for name in ("config.json", "metrics.jsonl"):
+        (tmp_path / "here" / name).write_text("{}\n")
+    mirror.write(tmp_path / "there", mirror.Source(tmp_path / "here", "there").changes())
+    RunDirectory(tmp_path / "there").require_no_lost_checkpoint(2)
+
+
+def test_a_checkpoint_that_is_written_meanwhile_comes_with_its_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "checkpoint").mkdir()
+    (tmp_path / "metrics.jsonl").write_bytes(b"1\n")
+    source, read = mirror.Source(tmp_path, "there"), mirror.Source._piece
+
+    def write_meanwhile(self: mirror.Source, name: str, size: int) -> mirror.Piece:
+        (tmp_path / "checkpoint" / "1.safetensors").write_bytes(b"one")
+        return read(self, name, size)
+
+    monkeypatch.setattr(mirror.Source, "_piece", write_meanwhile)
+    assert {piece.name for piece in source.changes().pieces} == {"metrics.jsonl", "checkpoint/1.safetensors"}
 
 
 def test_a_run_that_only_loses_machines_is_given_up(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_runs_begun_on_the_cpu_end_there_and_the_others_follow_the_engine(mine, 
     }
     assert "note: PointCircle,focops,limit=1,seed=0 began on another backend" in capsys.readouterr().err
     jobs.clear()  # a part of the study is only that part
-    assert cli.main([*one, "--seeds", "0"]) == 1
+    assert cli.main([*one, "--seeds", "0..0"]) == 1
     assert len(jobs) == 2
     assert cli.main([*one[:-1], "1k", "--seeds", "1"]) == 2
     assert "limit=1,seed=0 was begun with --steps 512, now it is 1000: ask for the same" in capsys.readouterr().err
@@ -83,6 +83,7 @@ def test_runs_begun_on_the_cpu_end_there_and_the_others_follow_the_engine(mine, 
         ("--engine ray --address ray://there:10001", "must be HOST:PORT of the cluster's head"),
         ("--engine ray --address 127.0.0.1:9", "no Ray cluster answers at 127.0.0.1:9"),
         ("--jobs -1", "--jobs is -1"),
+        ("--seeds 0", "--seeds is 0; give their number, ≥ 1"),
     ],
 )
 def test_an_engine_that_cannot_work_is_explained(mine, tmp_path, capsys, flags, message):

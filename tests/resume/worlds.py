@@ -14,6 +14,14 @@ class CostOfSpeed(gymnasium.Wrapper):
         return obs, reward, terminated, truncated, {**info, "cost": abs(info["x_velocity"])}
 
 
+class Slow(CostOfSpeed):
+    """Takes its time without using any: to be interrupted in the middle."""
+
+    def step(self, action: Any) -> Any:
+        time.sleep(0.002)
+        return super().step(action)
+
+
 class Drift(gymnasium.Env):
     """A random walk; its episodes end by chance, or never. `Drift.fault` is what goes wrong at step 5 of episode 7."""
 
@@ -64,6 +72,10 @@ for _name in ("Hopper", "Swimmer"):
             entry_point=lambda _name=_name: CostOfSpeed(gymnasium.make(f"{_name}-v5").unwrapped),
             max_episode_steps=50,
         )
+if "SlowSwimmer-v0" not in gymnasium.registry:
+    gymnasium.register(
+        "SlowSwimmer-v0", entry_point=lambda: Slow(gymnasium.make("Swimmer-v5").unwrapped), max_episode_steps=50
+    )
 if "Drift-v0" not in gymnasium.registry:
     gymnasium.register("Drift-v0", entry_point=Drift)
     gymnasium.register("EndlessDrift-v0", entry_point=Drift, kwargs={"ends": False})

@@ -63,7 +63,9 @@ class StudyOptions:
 def study(words: list[str]) -> int:
     """`focops study`: its exit status."""
     options = tyro.cli(StudyOptions, args=words, prog="focops study")
-    seeds = f"0..{int(options.seeds) - 1}" if options.seeds.isdecimal() and int(options.seeds) else options.seeds
+    seeds = f"0..{int(options.seeds) - 1}" if options.seeds.isdecimal() else options.seeds
+    if seeds == "0..-1":
+        raise UsageError("--seeds is 0; give their number, ≥ 1, or which, as 0..9 or 1,2,5 (0..0 is seed 0 alone)")
     found = definition.narrowed(
         definition.load(options.study), tasks=options.tasks, algorithms=options.algos, seeds=seeds,
         steps=None if options.steps is None else str(options.steps), preset=options.preset,

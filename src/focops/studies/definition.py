@@ -106,7 +106,9 @@ def parse(name: str, text: str) -> Study:
     values: dict[str, Any] = {k: tuple(v) if k in (*_LISTS, "limit_shares") else v for k, v in data.items()}
     values["limit_shares"] = tuple(map(float, values.get("limit_shares", ())))
     seeds = values.get("seeds", Study.seeds)
-    values["seeds"] = f"0..{seeds - 1}" if isinstance(seeds, int) and seeds > 0 else str(seeds)
+    if isinstance(seeds, int) and seeds < 1:
+        raise UsageError(f'{name}.toml: seeds is {seeds}; give their number, ≥ 1, or which, as "0..9" or "1,2,5"')
+    values["seeds"] = f"0..{seeds - 1}" if isinstance(seeds, int) else str(seeds)
     values["steps"] = str(values.get("steps", Study.steps))
     return Study(name, **values)
 

@@ -91,7 +91,8 @@ def read(paths: Sequence[Path]) -> Results:
 
 def title(paths: Sequence[Path]) -> str:
     """The study's own title, or the names of the directories."""
-    own = _optional_json(paths[0] / "study.json").get("title") if len(paths) == 1 else None
+    file = paths[0] / "study.json"
+    own = _optional_json(file).get("title") if len(paths) == 1 and file.is_file() else None
     return str(own or ", ".join(path.resolve().name for path in paths))
 
 

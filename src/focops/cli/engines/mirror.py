@@ -16,6 +16,7 @@ _SENT = ("config.json", "metrics.jsonl", "summary.json", "output.txt", "wandb.id
 _ORDER = ("config.json", "metrics.jsonl", "checkpoint", "policy", "summary.json")
 _GROW = ("metrics.jsonl", "events.")
 """How the names of files begin to which the run only appends."""
+_ATTEMPTS = 10
 _NAME_THEMSELVES = ("config.json", "summary.json", "output.txt")
 """Files in which the directory's path stands."""
 
@@ -44,6 +45,8 @@ def pack(directory: Path) -> list[Piece]:
 def write(directory: Path, changes: Changes, had: set[str] | None = None) -> None:
     """Write what has changed; remove those of `had` that are gone."""
     directory.mkdir(exist_ok=True)
+    if changes.pieces:
+        make_own_folder(directory / "checkpoint")  # a run that is begun has it, if only empty
     for name, offset, data in changes.pieces:
         path = directory / name
         if path.parent != directory:
@@ -72,30 +75,38 @@ class Source:
         return text.replace(str(self._here), self._there)
 
     def changes(self) -> Changes:
-        """Since the last time."""
-        names = {str(file.relative_to(self._here)) for file in self._here.rglob("*") if _counts(file)}
-        pieces = []
-        for name in sorted(names, key=_rank, reverse=True):
-            with contextlib.suppress(FileNotFoundError):  # an old checkpoint: a new one has taken its place
-                pieces += self._piece(name)
-        return Changes(pieces[::-1], names)
+        """Since the last time. If a checkpoint is written meanwhile, all is read again: records beyond a checkpoint that
+        is not there look as if it were lost."""
+        for _ in range(_ATTEMPTS):
+            names, seen, pieces = self._names(), dict[str, tuple[int, int]](), list[Piece]()
+            with contextlib.suppress(FileNotFoundError):
+                for name in sorted(names, key=_rank, reverse=True):
+                    seen[name] = self._stamp(name)
+                    if seen[name] != self._seen.get(name):
+                        pieces.append(self._piece(name, seen[name][1]))
+                if self._names() == names:
+                    self._seen = seen
+                    return Changes(pieces[::-1], names)
+        return Changes([], set(self._seen))  # another time
 
-    def _piece(self, name: str) -> list[Piece]:
-        file = self._here / name
-        found = file.stat()
-        now, before = (found.st_mtime_ns, found.st_size), self._seen.get(name)
-        if now == before:
-            return []
-        grows = name.startswith(_GROW) and before is not None and before[1] <= now[1]
-        offset = before[1] if grows and before else 0
-        with open(file, "rb") as opened:
-            opened.seek(offset)
-            data = opened.read(now[1] - offset)
-        self._seen[name] = now
+    def _names(self) -> set[str]:
+        return {str(file.relative_to(self._here)) for file in self._here.rglob("*") if _counts(file)}
+
+    def _stamp(self, name: str) -> tuple[int, int]:
+        """When the file was changed, and its size."""
+        found = (self._here / name).stat()
+        return found.st_mtime_ns, found.st_size
+
+    def _piece(self, name: str, size: int) -> Piece:
+        before = self._seen.get(name, (0, 0))[1]
+        offset = before if name.startswith(_GROW) and before <= size else 0
+        with open(self._here / name, "rb") as file:
+            file.seek(offset)
+            data = file.read(size - offset)
         if name in _NAME_THEMSELVES:
             here, there = (json.dumps(each, ensure_ascii=False)[1:-1] for each in (str(self._here), self._there))
             data = data.replace(here.encode(), there.encode())
-        return [Piece(name, offset, data)]
+        return Piece(name, offset, data)
 
 
 def _counts(file: Path) -> bool:
