@@ -37,6 +37,12 @@ def grid(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return base
 
 
+def test_before_each_run_it_is_told_how_many_are_done(grid: Path) -> None:
+    told: list[tuple[int, int, str]] = []
+    focops.evaluate_all(grid, episodes=2, progress=lambda *what: told.append(what))
+    assert told == [(i, 3, str(grid / name)) for i, name in enumerate(NAMES)]
+
+
 def test_every_run_of_a_grid_is_evaluated_as_it_is_alone(grid: Path) -> None:
     together = focops.evaluate_all(grid, episodes=40)
     assert together == [focops.evaluate(grid / name, episodes=40) for name in NAMES]

@@ -17,6 +17,7 @@ def evaluate(words: list[str]) -> int:
 
     from focops import evaluation, zoo
     from focops.cli import evaluation_table
+    from focops.display.counter import Counter
     from focops.runs.directory import RunDirectory
     from focops.runs.policy import mean_action_outside
     from focops.runs.policy_file import load
@@ -29,7 +30,8 @@ def evaluate(words: list[str]) -> int:
     file = options.json or (None if others or zoo.is_named(first) else first / "evaluation.json")
     known = ""
     if others or not RunDirectory(first).config_file.is_file():
-        results = evaluation.evaluate_all(options.runs, **how)
+        with Counter(f"evaluating {', '.join(map(str, options.runs))}", "runs") as counter:
+            results = evaluation.evaluate_all(options.runs, progress=counter.update, **how)
         save, table = lambda to: evaluation.save_all(results, to), evaluation_table.many(results)
     else:
         result = evaluation.evaluate(first, **how)

@@ -27,6 +27,10 @@ from focops.training.host import configure_jax, make_envs
 log = logging.getLogger(__name__)
 
 
+Progress = Callable[[int, int, str], None]
+"""Is told how many are done, of how many, and what is next."""
+
+
 class Trained(NamedTuple):
     """A run that has a policy."""
 
@@ -75,17 +79,19 @@ def evaluate_all(
     backend: Backend = "cpu",
     env_workers: int | None = None,
     env_python: Path | str | None = None,
+    progress: Progress = lambda done, total, note: None,
 ) -> list[Evaluation]:
     """Evaluate many runs, each as `evaluate` does: those of a grid, or of several paths (of runs or grids).
 
     focops.evaluate_all("runs/grid", episodes=1000, backend="mjx") evaluates all of them on the accelerator, as one
-    program for each task and network shape; the physics is float32 there.
+    program for each task and network shape; the physics is float32 there. `progress` is told before each run how many
+    of how many are done, and which is next.
     """
     protocol = Protocol(episodes, tuple(map(int, seeds)), deterministic, confidence)
     paths = [runs] if isinstance(runs, Path | str) else list(runs)
     found = {run.resolve(): run for path in paths for run in runs_in(path)}  # each once, also if named twice
     elsewhere = where_environments_run(env_workers, env_python)
-    return _evaluate(list(found.values()), protocol, backend, threads, network, Given(env, cost), elsewhere)
+    return _evaluate(list(found.values()), protocol, backend, threads, network, Given(env, cost), elsewhere, progress)
 
 
 def _evaluate(
@@ -96,6 +102,7 @@ def _evaluate(
     network: Network | None,
     given: Given,
     elsewhere: dict[str, Any],
+    progress: Progress = lambda done, total, note: None,
 ) -> list[Evaluation]:
     protocol.check()
     configure_jax()
@@ -103,11 +110,16 @@ def _evaluate(
         run._replace(config=dataclasses.replace(run.config, **elsewhere)) for run in _trained(paths, network, given)
     ]
     if backend == "cpu":
-        return [on_host(run, [protocol], threads)[0] for run in runs]
+        found = []
+        for run in runs:
+            progress(len(found), len(runs), str(run.path))
+            found += on_host(run, [protocol], threads)
+        return found
     for run in runs:
         require_mjx(run.config.task)
     if jax.default_backend() == "cpu":
         log.warning("--backend mjx: JAX sees no accelerator here: slow; --backend cpu is made for this")
+    progress(0, len(runs), f"{len(runs)} policies as one program for each task and network shape")
     return [result for (result,) in on_device(runs, [protocol])]
 
 
