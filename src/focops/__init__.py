@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from focops.runs.run import Run
     from focops.runs.sinks import Sink
     from focops.studies.plot import plot
+    from focops.video import record
 
 __all__ = [
     "Constraint",
@@ -34,6 +35,7 @@ __all__ = [
     "evaluate_all",
     "load",
     "plot",
+    "record",
     "resume",
     "train",
 ]
@@ -48,6 +50,7 @@ _HOMES = {
     "evaluate_all": "focops.evaluation",
     "load": "focops.runs.policy_file",
     "plot": "focops.studies.plot",
+    "record": "focops.video",
     "resume": "focops.api",
     "train": "focops.api",
 }

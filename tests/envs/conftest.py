@@ -3,7 +3,10 @@
 import pytest
 
 from focops.envs.registration import register
+from focops.envs.scene import Scene
 from focops.envs.simulator import Quiet
+from focops.envs.tasks import TASKS
+from focops.errors import UsageError
 
 register()
 
@@ -12,3 +15,12 @@ register()
 def _quiet_mujoco():
     with Quiet():
         yield
+
+
+@pytest.fixture(scope="session")
+def needs_opengl() -> None:
+    """Skips where no picture can be drawn."""
+    try:
+        Scene(TASKS["PointCircle-v0"], 160, 120).close()
+    except UsageError as error:
+        pytest.skip(str(error))

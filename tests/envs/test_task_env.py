@@ -1,7 +1,5 @@
 """Our tasks as Gymnasium ids."""
 
-import os
-
 import gymnasium
 import numpy as np
 import pytest
@@ -62,7 +60,7 @@ def test_registering_twice_changes_nothing():
     assert dict(gymnasium.registry) == before
 
 
-@pytest.mark.skipif(not {"DISPLAY", "MUJOCO_GL"} & os.environ.keys(), reason="needs OpenGL: a display or MUJOCO_GL=egl")
+@pytest.mark.usefixtures("needs_opengl")
 def test_a_picture_is_rendered():
     env = gymnasium.make("focops/HopperSpeed-v0", render_mode="rgb_array", disable_env_checker=True)
     env.reset(seed=0)

@@ -23,6 +23,7 @@ COMMANDS = {
     "train": ("[TASK]", "train a policy; HalfCheetahSpeed if no task is named", "train_commands:train"),
     "resume": ("RUN", "go on with a run from its last checkpoint", "train_commands:resume"),
     "evaluate": ("RUN", "run its policy on unseen episodes: intervals, verdicts", "evaluate_command:evaluate"),
+    "record": ("RUN", "a video of its policy, with return and costs", "record_command:record"),
     "export": ("RUN FILE", "its policy as an ONNX graph, or as a Python file", "export_command:export"),
     "study": ("NAME", "all runs of a study, of the paper's or your own", "study_runs:study"),
     "studies": ("", "the studies that come with focops", "study_runs:studies"),

@@ -60,15 +60,7 @@ class GymnasiumVector:
         self._envs, self.note = place(opening, num_envs, workers, python, timeout)
         found = self._envs.description
         time_limit = found["time_limit"]
-        self.spec = Spec(
-            obs_size=found["obs_size"],
-            action_size=found["action_size"],
-            discrete=found["discrete"],
-            constraints=constrain(self.env_id, found["costs"], limits, discounts, time_limit),
-            time_limit=time_limit,
-            **{name: _tuple(found[name]) for name in ("action_low", "action_high", "nvec", "image")},
-            layout=found["layout"],
-        )
+        self.spec = spec_of(self.env_id, found, limits, discounts)
         self._envs.add(range(1, num_envs))
         self._replayable = min(time_limit or REPLAYED, REPLAYED)
         shape = (2 * self._replayable, num_envs, *self.spec.action_shape)
@@ -191,8 +183,7 @@ class GymnasiumVector:
         """Start the next episode of some environments, each from its own seed."""
         ids = list(ids)
         for i in ids:
-            seed = np.random.SeedSequence((self._seed, i, int(self._episode[i]))).generate_state(1)[0]
-            self._episode_seed[i] = seed
+            self._episode_seed[i] = episode_seed(self._seed, i, int(self._episode[i]))
         with self._naming_the_seed():
             self.obs[ids] = self._envs.begin(ids, self._episode_seed[ids].tolist(), self._steps)
         self._episode[ids] += 1
@@ -218,6 +209,24 @@ class GymnasiumVector:
                 f" (index {tuple(map(int, index))}) at step {self._steps}, age {self.age[i]} of its episode:"
                 f" only finite numbers can be learned from; end the episode there instead{self._seed_of(int(i))}"
             )
+
+
+def episode_seed(seed: int, index: int, episode: int) -> int:
+    """The seed that an episode of environment `index` is reset with."""
+    return int(np.random.SeedSequence((seed, index, episode)).generate_state(1)[0])
+
+
+def spec_of(env_id: str, found: dict[str, Any], limits: PerCost | None, discounts: PerCost | None) -> Spec:
+    """Of what an environment says of itself (`LocalEnvs.description`), with limits and discounts of its costs."""
+    return Spec(
+        obs_size=found["obs_size"],
+        action_size=found["action_size"],
+        discrete=found["discrete"],
+        constraints=constrain(env_id, found["costs"], limits, discounts, found["time_limit"]),
+        time_limit=found["time_limit"],
+        **{name: _tuple(found[name]) for name in ("action_low", "action_high", "nvec", "image")},
+        layout=found["layout"],
+    )
 
 
 def _tuple(numbers: Sequence[Any] | None) -> tuple[Any, ...] | None:

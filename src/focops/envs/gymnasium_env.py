@@ -21,6 +21,9 @@ from focops.errors import UsageError
 
 log = logging.getLogger(__name__)
 
+PICTURES = "rgb_array"
+"""Gymnasium's render mode of environments that return pictures."""
+
 HOW_TO_ADD_A_COST = """return one from step, in info["cost"] (a number, a vector, a mapping from names) or third of six
 values; for an environment that is not yours, compute it: --cost my_module:my_cost, with
     def my_cost(obs, action, reward, info):
@@ -74,6 +77,8 @@ class Source:
     """It is one environment of the user's, which `make` returns every time and which is never closed here."""
     cost: Callable[[Any, Any, Any, Any], Any] | None = None
     """Computes the cost from (obs, action, reward, info)."""
+    render: bool = False
+    """Made to be drawn."""
 
     def open(self) -> gymnasium.Env:
         """An environment with its time limit, costs in info."""
@@ -93,6 +98,12 @@ class Source:
         for name in ("observation_space", "action_space"):
             if not isinstance(getattr(env, name, None), spaces.Space):
                 raise UsageError(f"{self.name} has no {name}; set it, to one of gymnasium.spaces, in __init__")
+        if self.render and env.render_mode != PICTURES:
+            modes = list(env.metadata.get("render_modes") or [])
+            raise UsageError(
+                f"{self.name} cannot be drawn: its render_mode is {env.render_mode!r} and must be {PICTURES!r}. It must"
+                f" take render_mode when it is made, and have {PICTURES!r} in its metadata's render_modes, now {modes}"
+            )
         return env if self.cost is None else _Costed(env, self.name, self.cost)
 
     def require_enough(self, number: int) -> None:
@@ -103,10 +114,10 @@ class Source:
             )
 
 
-def source_of(env: Any, cost: Any = None) -> Source:
+def source_of(env: Any, cost: Any = None, render: bool = False) -> Source:
     """Of an id ("Id-v0", "module:Id-v0"), a class or a function that makes one (or its name, "module:Name"), or an
-    instance; `cost` is a function of (obs, action, reward, info) or its name."""
-    source = _source_of(env)
+    instance; `cost` is a function of (obs, action, reward, info) or its name; with `render` to be drawn."""
+    source = _source_of(env, render)
     if isinstance(cost, str):
         module, _, function = cost.rpartition(":")
         if not module:
@@ -116,10 +127,10 @@ def source_of(env: Any, cost: Any = None) -> Source:
             raise UsageError(f"--cost: the module {module!r} has no function {function!r}; define it there")
     if cost is not None and not callable(cost):
         raise UsageError(f"cost is {cost!r}; it must be a function of (obs, action, reward, info), or module:function")
-    return replace(source, cost=cost)
+    return replace(source, cost=cost, render=render)
 
 
-def _source_of(env: Any) -> Source:
+def _source_of(env: Any, render: bool) -> Source:
     name, _ = named(env)
     if isinstance(env, gymnasium.Env):
         return Source(name, lambda: _CostIntoInfo(env), is_instance=True)
@@ -128,7 +139,7 @@ def _source_of(env: Any) -> Source:
         module, _, env_id = env.rpartition(":")
         creator = find(env) if module else None
         if creator is None:
-            return Source(name, functools.partial(_make_registered, env, env_id))
+            return Source(name, functools.partial(_make_registered, env, env_id, render))
         if env_id in gymnasium.registry:
             raise UsageError(f"{env}: {module} has that name and registers that id; rename one of them")
     if not callable(creator):
@@ -136,10 +147,12 @@ def _source_of(env: Any) -> Source:
             f"the environment is {env!r}; it must be an id (Id-v0, module:Id-v0), a class of gymnasium.Env or a"
             " function without arguments that makes one (or its name, module:Name), or an instance"
         )
-    return Source(name, functools.partial(_create, name, creator))
+    return Source(name, functools.partial(_create, name, creator, render))
 
 
-def _create(name: str, creator: Callable[[], Any]) -> Any:
+def _create(name: str, creator: Callable[..., Any], render: bool) -> Any:
+    if render and _takes_render_mode(creator):
+        creator = functools.partial(creator, render_mode=PICTURES)
     try:
         inspect.signature(creator).bind()
     except TypeError as error:
@@ -155,7 +168,15 @@ def _with_cost_in_info(env: Any) -> Any:
     return _CostIntoInfo(env) if isinstance(env, gymnasium.Env) else env
 
 
-def _make_registered(text: str, env_id: str) -> gymnasium.Env:
+def _takes_render_mode(creator: Callable[..., Any]) -> bool:
+    try:
+        parameters = inspect.signature(creator).parameters.values()
+    except ValueError:  # its signature is not known
+        return False
+    return any(each.name == "render_mode" or each.kind is each.VAR_KEYWORD for each in parameters)
+
+
+def _make_registered(text: str, env_id: str, render: bool) -> gymnasium.Env:
     if env_id not in gymnasium.registry:
         known = [*(task.removesuffix("-v0") for task in TASKS), *TASKS, *gymnasium.registry]
         close = difflib.get_close_matches(env_id, known, n=3, cutoff=0.5)
@@ -167,7 +188,9 @@ def _make_registered(text: str, env_id: str) -> gymnasium.Env:
     spec = copy.copy(gymnasium.spec(env_id))
     creator: Any = spec.entry_point if callable(spec.entry_point) else load_env_creator(str(spec.entry_point))
     spec.entry_point = lambda **kwargs: _with_cost_in_info(creator(**kwargs))
-    return gymnasium.make(spec, disable_env_checker=True)
+    drawn = render and PICTURES in getattr(creator, "metadata", {}).get("render_modes", [PICTURES])
+    how: Any = {"render_mode": PICTURES} if drawn and _takes_render_mode(creator) else {}
+    return gymnasium.make(spec, disable_env_checker=True, **how)
 
 
 def time_limit_of(env: gymnasium.Env) -> int | None:

@@ -24,7 +24,7 @@ class LocalEnvs(Envs):
         super().__init__(opening.name, index)
         self.deadline = Deadline(timeout, self._late)
         with self.deadline:
-            self._source = source_of(opening.env, opening.cost)
+            self._source = source_of(opening.env, opening.cost, opening.render)
             self._first = first = self.envs[index] = CheckedEnv(self._source, index)
         try:
             described, self.encode = spaces(first.env.observation_space, first.env.action_space)

@@ -53,6 +53,11 @@ class MujocoBatch:
         self.reset(0)
         self.spec = spec_of(task, model, self.obs.shape[1], constraints)
 
+    @property
+    def qpos(self) -> np.ndarray:
+        """Joint positions [E, nq] as they are now: a view."""
+        return self._physics.qpos
+
     def reset(self, seed: int) -> None:
         self.diverged = 0
         self._seed = seed

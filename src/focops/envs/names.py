@@ -44,6 +44,8 @@ class Opening(NamedTuple):
     needs_cost: bool = True
     order: tuple[str, ...] = ()
     """Names of the costs in the order that they are to have, if they are these."""
+    render: bool = False
+    """To be drawn, as "rgb_array"; only in this process."""
 
     @property
     def name(self) -> str:

@@ -34,13 +34,18 @@ class Quiet:
         mujoco.MjLogConfig.set(self._before)
 
 
-def load(robot: Robot) -> mujoco.MjModel:
-    """The robot's model. An unstable simulation is left as it is: the backend ends its episode instead."""
+def file_of(robot: Robot) -> Path:
+    """The robot's XML file, among Gymnasium's assets or elsewhere."""
     spec = find_spec("gymnasium")  # finds the assets without importing Gymnasium
     assert spec is not None
     assert spec.origin is not None
+    return Path(spec.origin).parent / "envs/mujoco/assets" / robot.xml
+
+
+def load(robot: Robot) -> mujoco.MjModel:
+    """The robot's model. An unstable simulation is left as it is: the backend ends its episode instead."""
     with Quiet():
-        model = mujoco.MjModel.from_xml_path(str(Path(spec.origin).parent / "envs/mujoco/assets" / robot.xml))
+        model = mujoco.MjModel.from_xml_path(str(file_of(robot)))
     model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_AUTORESET)
     return model
 
@@ -56,6 +61,11 @@ def spec_of(task: Task, model: mujoco.MjModel, obs_size: int, constraints: Seque
         action_low=tuple(model.actuator_ctrlrange[:, 0].tolist()),
         action_high=tuple(model.actuator_ctrlrange[:, 1].tolist()),
     )
+
+
+def pictures_per_second(robot: Robot, model: mujoco.MjModel) -> float:
+    """Control steps that are shown in a second: as many as it simulates, or 12 of a robot that is only moved."""
+    return 12.0 if robot.move else 1 / control_step_seconds(robot, model)
 
 
 def control_step_seconds(robot: Robot, model: mujoco.MjModel) -> float:

@@ -7,10 +7,10 @@ import mujoco
 import numpy as np
 
 from focops.envs.mujoco_batch import ABSURD
-from focops.envs.simulator import Quiet, control_step_seconds, load
+from focops.envs.scene import Scene
+from focops.envs.simulator import Quiet, control_step_seconds, load, pictures_per_second
 from focops.envs.tasks import TASKS, Physics
 from focops.envs.tasks.task import numpy_draws
-from focops.errors import UsageError
 
 
 class TaskEnv(gymnasium.Env[np.ndarray, np.ndarray]):
@@ -24,14 +24,12 @@ class TaskEnv(gymnasium.Env[np.ndarray, np.ndarray]):
 
     def __init__(self, task: str, render_mode: str | None = None, width: int = 480, height: int = 480):
         self.task = TASKS[task]
-        self.render_mode, self._size = render_mode, (height, width)
+        self.render_mode, self._size = render_mode, (width, height)
         self.model = model = load(self.task.robot)
-        model.vis.global_.offheight = max(model.vis.global_.offheight, height)
-        model.vis.global_.offwidth = max(model.vis.global_.offwidth, width)
         self.data = mujoco.MjData(model)
-        self._renderer: mujoco.Renderer | None = None
+        self._scene: Scene | None = None
         dt = control_step_seconds(self.task.robot, model)
-        self.metadata = {**self.metadata, "render_fps": max(10, round(1 / dt))}
+        self.metadata = {**self.metadata, "render_fps": round(pictures_per_second(self.task.robot, model))}
         self._physics = Physics(
             dt=dt,
             body_mass=model.body_mass.copy(),
@@ -49,6 +47,8 @@ class TaskEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         qpos, qvel = self.task.start(numpy_draws(self.np_random), self.model.qpos0, self.model.nv)
         self.data.qpos[:], self.data.qvel[:] = qpos, qvel
         mujoco.mj_forward(self.model, self.data)
+        if self._scene is not None:
+            self._scene.restart()
         self._position = np.array(self.task.robot.position(np, self._physics))
         self._obs = self._observe()
         return self._obs.copy(), {}
@@ -74,23 +74,14 @@ class TaskEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         """The picture [height, width, 3] of a camera that follows the robot; None without a render mode."""
         if self.render_mode is None:
             return None
-        if self._renderer is None:
-            try:
-                self._renderer = mujoco.Renderer(self.model, *self._size)
-            except Exception as error:
-                raise UsageError(
-                    f"no picture can be drawn here ({error}): without a display, set MUJOCO_GL=egl or MUJOCO_GL=osmesa"
-                ) from error
-        camera = mujoco.MjvCamera()
-        camera.type, camera.trackbodyid = mujoco.mjtCamera.mjCAMERA_TRACKING, 1
-        camera.distance, camera.elevation = 1.5 * self.model.stat.extent, -20.0
-        self._renderer.update_scene(self.data, camera)
-        return self._renderer.render()
+        if self._scene is None:
+            self._scene = Scene(self.task, *self._size)
+        return self._scene.draw(self.data.qpos)
 
     def close(self) -> None:
-        if self._renderer is not None:
-            self._renderer.close()
-            self._renderer = None
+        if self._scene is not None:
+            self._scene.close()
+            self._scene = None
 
     def _observe(self) -> np.ndarray:
         return self.task.observe(np, self._physics)

@@ -45,7 +45,8 @@ def _circle_task(
 ) -> Task:
     constraint = Constraint("outside", limit, discount=0.995)
     place = stay if centred else partial(_on_circle, radius)
-    return Task(name, robot, (constraint,), time_limit, partial(run_round, robot, radius, x_lim), 0, place, CIRCLE)
+    outcome = partial(run_round, robot, radius, x_lim)
+    return Task(name, robot, (constraint,), time_limit, outcome, 0, place, CIRCLE, (-x_lim, x_lim), radius)
 
 
 CIRCLE_TASKS = (

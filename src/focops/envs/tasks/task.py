@@ -60,6 +60,10 @@ class Task:
     """(xp, qpos [..., nq], u [...] uniform in [0, 1)) -> qpos of the start"""
     family: Family = ANY
     """Values of the presets that differ from those of other tasks."""
+    walls: tuple[float, ...] = ()
+    """In pictures: the x of walls that the cost is about."""
+    radius: float | None = None
+    """In pictures: a circle to run along."""
 
     def features(self, xp: Namespace, p: Physics) -> tuple[Array, ...]:
         """Parts of the observation, [..., n] each. Parts, so that a backend joins and casts them in one pass."""
