@@ -32,6 +32,18 @@ def test_a_wide_band_does_not_set_the_scale(tmp_path):
     assert figure.axes[0].get_xlabel() == "wall-clock hours"
 
 
+def test_the_legend_of_a_search_fits_into_the_figure(tmp_path):
+    for i in range(9):
+        varied = {f"number_{name}": i + 0.001 for name in "abcdef"}
+        make_run(tmp_path / str(i), algo=varied)
+    figure = figures.draw(grouped(read([tmp_path]).runs))
+    figure.canvas.draw()
+    legend, page = figure.legends[0].get_window_extent(), figure.bbox
+    assert legend.x0 >= page.x0
+    assert legend.x1 <= page.x1
+    assert figure.axes[0].get_window_extent().height > 0.4 * page.height
+
+
 @pytest.mark.parametrize("name", ["curves.png", "curves.svg", "new/folder/curves.pdf"])
 def test_a_figure_is_written_in_the_format_of_its_name(name, tmp_path):
     figures.save(figures.draw(grouped(read([make_run(tmp_path / "run")]).runs)), tmp_path / name)

@@ -22,9 +22,11 @@ def draw(groups: Sequence[Group], x_axis: XAxis = "samples") -> Any:
     """A row of plots for each task."""
     by_task = {group.task: [each for each in groups if each.task == group.task] for group in groups}
     width = max(len(panels(own)) for own in by_task.values())
-    figure = new_figure(4.0 * width, 3.1 * len(by_task) + 0.5)
+    labels = list(dict.fromkeys(group.label for group in groups))
+    columns = _columns(labels, 4.0 * width)
+    figure = new_figure(4.0 * width, 3.1 * len(by_task) + 0.3 + 0.2 * -(-len(labels) // columns))
     rows = figure.subplots(len(by_task), width, squeeze=False)
-    look = styles(list(dict.fromkeys(group.label for group in groups)))
+    look = styles(labels)
     for row, (task, own) in zip(rows, by_task.items(), strict=True):
         drawn = panels(own)
         for axes, panel in zip(row, drawn, strict=False):
@@ -34,10 +36,15 @@ def draw(groups: Sequence[Group], x_axis: XAxis = "samples") -> Any:
         row[0].set_title(f"{task}, {seeds_text(own)}\n", loc="left", fontsize=11, fontweight="bold", color=_INK)
     handles = {label: line for axes in rows.flat for line, label in zip(*axes.get_legend_handles_labels(), strict=True)}
     figure.legend(
-        list(handles.values()), list(handles), loc="outside lower center", ncols=min(5, len(handles)), frameon=False,
-        fontsize=9,
-    )  # fmt: skip
+        list(handles.values()), list(handles), loc="outside lower center", ncols=columns, frameon=False, fontsize=9
+    )
     return figure
+
+
+def _columns(labels: Sequence[str], inches: float) -> int:
+    """Of the legend: as many as the longest label leaves room for."""
+    longest = 0.6 + 0.07 * max(map(len, labels), default=0)
+    return max(1, min(5, len(labels), int(inches / longest)))
 
 
 def save(figure: Any, file: Path) -> None:
