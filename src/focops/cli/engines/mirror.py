@@ -75,8 +75,8 @@ class Source:
         return text.replace(str(self._here), self._there)
 
     def changes(self) -> Changes:
-        """Since the last time. If a checkpoint is written meanwhile, all is read again: records beyond a checkpoint that
-        is not there look as if it were lost."""
+        """Since the last time. If a checkpoint is written meanwhile, all is read again: records beyond a checkpoint
+        that is not there look as if it were lost."""
         for _ in range(_ATTEMPTS):
             names, seen, pieces = self._names(), dict[str, tuple[int, int]](), list[Piece]()
             with contextlib.suppress(FileNotFoundError):
