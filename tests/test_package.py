@@ -23,6 +23,7 @@ EXTRAS = {
     "gpu": [("mujoco.mjx", "train PointCircle --backend mjx")],
     "wandb": [("wandb", "train PointCircle --wandb")],
     "onnx": [("onnx", "export zoo:HopperSpeed policy.onnx")],
+    "video": [("imageio_ffmpeg", "record zoo:HopperSpeed")],
     "hub": [("huggingface_hub", "card zoo:HopperSpeed --out card.md")],
     "tune": [("optuna", "tune PointCircle")],
     "ray": [("ray", "study speed-limit --engine ray --seeds 1 --tasks HopperSpeed")],
