@@ -85,8 +85,9 @@ def store(run: Path, evaluation: dict[str, Any], home: Path, note: str) -> None:
     files = portable_files(RunDirectory(run))
     policy = f"policy/{FILE}"
     arrays, meta = checkpoint.deserialize(files[policy], policy, "policy")
-    files[policy] = checkpoint.serialize(arrays, meta | {"evaluation": evaluation})
     summary = json.loads(files["summary.json"])
+    evaluation |= {"chosen_from": summary["policy"].get("chosen_from", 1)}
+    files[policy] = checkpoint.serialize(arrays, meta | {"evaluation": evaluation})
     satisfied = {"satisfied": True, "violated": False}.get(verdict(evaluation["sampled"]))
     summary |= {"policy": evaluation, "satisfied": satisfied, "evaluation_s": None}
     files["summary.json"] = json.dumps(summary, indent=2, ensure_ascii=False).encode() + b"\n"

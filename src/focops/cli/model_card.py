@@ -198,6 +198,12 @@ def _training(card: Card) -> Iterator[str]:
         yield f"Changed on resuming: `{card.run.changes}`. The command has the values since then."
     unfinished = "" if summary["finished"] else ", **stopped before its end**"
     yield f"{summary['steps']:,} samples in {summary['wall_s']:.0f} s, seed {summary['seed']}{unfinished}."
+    evaluation = card.evaluation or {}
+    if evaluation.get("chosen_from", 1) > 1:
+        yield (
+            f"The policy is that of iteration {evaluation['iteration']}, chosen by other episodes from"
+            f" {evaluation['chosen_from']} policies of the run's end."
+        )
     versions = {name: version for name, version in card.run.versions.items() if name not in ("platform", "machine")}
     yield "Versions: " + ", ".join(f"{name} {version}" for name, version in versions.items()) + "."
 
