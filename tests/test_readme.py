@@ -22,18 +22,20 @@ ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-TRAINED = [ROOT / "README.md", *(ROOT / "docs" / name for name in ("environments.md", "workers.md", "gpu.md"))]
+TRAINED = [ROOT / "docs" / name for name in ("commands.md", "environments.md", "workers.md", "gpu.md")]
 """Pages whose commands are trained, for a batch; those of the others differ in numbers only, and are checked."""
 MODULE = "# my_package.py"
 
 
+def shell_lines(pages: Sequence[Path]) -> list[str]:
+    """Every line of a shell block, without its comment."""
+    blocks = [block for page in pages for block in re.findall(r"```sh\n(.*?)```", page.read_text(), re.DOTALL)]
+    return [line.split("#")[0].strip() for block in blocks for line in block.splitlines()]
+
+
 def commands(pages: Sequence[Path] = PAGES) -> list[str]:
-    """Every `focops …` line of a shell block, without its comment."""
-    lines = []
-    for page in pages:
-        for block in re.findall(r"```sh\n(.*?)```", page.read_text(), re.DOTALL):
-            lines += [line.split("#")[0].strip() for line in block.splitlines() if line.startswith("focops ")]
-    return sorted({line.split(">")[0].strip() for line in lines})
+    """Every `focops …` line, without what it is redirected to."""
+    return sorted({line.split(">")[0].strip() for line in shell_lines(pages) if line.startswith("focops ")})
 
 
 def programs(page: Path) -> list[str]:
@@ -129,6 +131,8 @@ def test_a_documented_command_that_reads_runs_reads_them(command, tmp_path, monk
 def test_a_documented_command_has_its_flags(command, capsys):
     name, *words = command.split()[1:]
     assert cli.main([name, "--help"]) == 0
+    if name in ("tune", "resume"):  # which pass flags on
+        assert cli.main(["train", "--help"]) == 0
     shown = capsys.readouterr().out
     for flag in (word for word in words if word.startswith("--") and not word.startswith("--algo.")):
         assert re.search(rf"{flag}\b", shown), f"{command}: no {flag}"
@@ -167,6 +171,15 @@ def test_the_programs_of_a_page_run(page, exported, monkeypatch):
     names: dict = {"focops": focops, "observation": [0.0] * 17}
     for program in programs(page):
         exec(program, names)
+
+
+def test_a_documented_program_of_the_repository_exists():
+    pages = [*PAGES, ROOT / "CONTRIBUTING.md"]
+    found = {
+        match[1] for line in shell_lines(pages) if (match := re.match(r"(?:python )?((?:scripts|docs|bench)\S+)", line))
+    }
+    assert {"scripts/train", "scripts/test", "docs/make_site.py"} <= found
+    assert all((ROOT / name).is_file() for name in found), found
 
 
 def test_every_link_leads_somewhere():

@@ -114,7 +114,6 @@ def _model(robot: Robot) -> mujoco.MjModel:
     model.vis.headlight.ambient[:] = 0.35
     model.vis.headlight.diffuse[:] = 0.25
     model.vis.quality.shadowsize = 1024
-    model.stat.extent = 3.0  # metres; an endless floor has none
-    model.vis.map.shadowclip = 0.5  # of the extent, around the robot; beyond it the floor would have stray lines
+    model.stat.extent = 3.0  # metres; the infinite floor has none, and shadows are as fine as this is small
     model.vis.map.zfar, model.vis.map.znear = 60, 0.02
     return model

@@ -32,9 +32,9 @@ class Overlay:
     def __init__(self, title: str, constraints: tuple[Constraint, ...], episodes: int, size: tuple[int, int]) -> None:
         self._image, self._draw, fonts = imported()
         self._constraints, self._episodes, self.size = constraints, episodes, size
-        self._unit = unit = max(11, round(size[1] / 31))
+        self._unit = unit = max(11, round(size[1] / 28))
         self._large, self._small = fonts.load_default(1.15 * unit), fonts.load_default(0.85 * unit)
-        self._width = min(21 * unit, size[0] - 2 * unit)
+        self._width = min(22 * unit, size[0] - 2 * unit)
         room = self._width - 1.6 * unit
         self._title = next(title[:n] for n in range(len(title), -1, -1) if self._large.getlength(title[:n]) <= room)
 
