@@ -257,7 +257,7 @@ def check(address: str | None) -> None:
     if importlib.util.find_spec("ray") is None:
         raise UsageError("--engine ray needs Ray, which is not installed: pip install 'focops[ray]'")
     address = _given(address)
-    if address is None:
+    if address in (None, "auto"):  # Ray's word for the cluster that this machine is in
         return
     host, colon, port = address.rpartition(":")
     if not (colon and host and port.isdecimal() and int(port) < 2**16) or "/" in host:
