@@ -46,6 +46,8 @@ class Counter:
 
     def _numbers(self) -> str:
         elapsed = time.monotonic() - self._began
+        if not self._total:
+            return f"starting  {clock(elapsed)}"
         left = elapsed * (self._total / self._done - 1) if self._done else None
         return f"{self._done} of {self._total} {self._unit}  {clock(elapsed)}  left {clock(left)}"
 
