@@ -59,7 +59,7 @@ class TrainConfig:
     for environments that have none; if they have, it replaces them."""
     margin: Literal["auto"] | float = 0.0
     """How far below each limit to stay, as a share of it (0.02: by 2%), so that the last policy, whose cost is known
-    only by estimate, keeps it. auto: by 1.5% and the standard error that this estimate will have at the end (5% at
+    only by estimate, keeps it. auto: by 2.5% and the standard error that this estimate will have at the end (5% at
     most); and of six policies of its end, a run delivers the best that is found within its limits. 0: aim at the limit
     itself, as published. In [0, 1)."""
     num_envs: int = 32

@@ -21,9 +21,9 @@ from focops.core.types import Params, Rollout, Trajectories
 from focops.training import candidates, episodes, finite
 from focops.training.state import Record, RunState
 
-_AUTO_MARGIN = 0.015
-"""Share of a limit in `--margin auto`, for how far the last policies' costs are from that of the policies before them,
-which J_C is measured with: some 1.5% on our tasks, hardly less where J_C itself is precise."""
+_AUTO_MARGIN = 0.025
+"""Share of a limit in `--margin auto`, for how far the last policies' costs end from the aim: the multiplier moves
+slowly then, and some percent are left of what it has not yet corrected."""
 _AUTO_MARGIN_ERRORS = 1.0
 """Standard errors of J_C in it. The policy that is delivered is chosen by fresh episodes: one of several is to keep the
 limit, not each of them."""
