@@ -74,14 +74,15 @@ def distance(cmdp: CMDP, policy: Any, best: Solution | None = None) -> Distance:
 
 
 def settings(name: str, algorithm: str = "focops", steps: int = STEPS, seed: int = 0) -> TrainConfig:
-    """The ordinary configuration of an algorithm for one of `PROBLEMS`, with those of `SETTINGS` that it has."""
+    """The ordinary configuration of an algorithm for one of `PROBLEMS`, with those of `SETTINGS` that it has. It aims
+    at the limits themselves, where the optimum is."""
     config, problem = default_config(f"focops.tabular.problems:{name}", algorithm), PROBLEMS[name]
     fields = {field.name for field in dataclasses.fields(config.algo)}
     wanted = SETTINGS | {"discount": problem.discount}
     return dataclasses.replace(
         config,
         algo=dataclasses.replace(config.algo, **{k: v for k, v in wanted.items() if k in fields}),
-        steps=steps, seed=seed, batch_size=BATCH,
+        steps=steps, seed=seed, batch_size=BATCH, margin=0.0,
         cost_limit=tuple(problem.limits.tolist()), cost_discount=tuple(problem.cost_discounts.tolist()),
     )  # fmt: skip
 

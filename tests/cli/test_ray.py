@@ -33,6 +33,7 @@ seeds = 2
 "final-episodes" = 0
 "checkpoint-every" = 2
 """
+pytestmark = pytest.mark.filterwarnings("ignore:os.fork")  # Ray's processes are other programs: JAX is not in them
 RUNS = tuple(f"tests.resume.worlds_SlowSwimmer-v0,focops,seed={seed}" for seed in range(2))
 DRIVER = """
 import sys

@@ -111,7 +111,7 @@ def _policy(summary: Summary) -> list[Row]:
     for acting, found in ((acting, policy[acting]) for acting in ACTING):
         how = ", sampled actions" * (acting == "sampled")
         if acting == "sampled" and policy.get("chosen_from", 1) > 1:
-            how += f"; the best of {policy['chosen_from']} within the limits, of iteration {policy['iteration']}"
+            how += f"; chosen of {policy['chosen_from']}, of iteration {policy['iteration']}"
         rows.append((ACTING[acting], [f"return {number(found['reward'])} ({found['episodes']} episodes{how})"]))
         for name, judged in found["verdict"].items():
             cost, plain = found["discounted_cost"][name], found["undiscounted_cost"][name]

@@ -22,11 +22,11 @@ def run_episodes(
     episodes: int,
     deterministic: bool,
     before_step: Callable[[int], None] = lambda number: None,
-    max_steps: int = MAX_STEPS,
+    max_steps: int | None = None,
 ) -> tuple[np.ndarray, int, int]:
     """(length, reward, m discounted costs, m undiscounted costs) of each episode; how many were cut, and diverged.
     `before_step` is told how many environments are about to be stepped, and may raise. Episodes are cut after
-    `max_steps`."""
+    `max_steps`, or MAX_STEPS."""
     key, rounds, cut = jax.random.key(seed), [], 0
     discounts = np.array([c.discount for c in env.spec.constraints])
     env.reset(UNSEEN + seed)
@@ -36,7 +36,7 @@ def run_episodes(
         total = np.zeros((env.num_envs, 2 + 2 * len(discounts)))
         running = np.ones(env.num_envs, bool)
         key, round_key = jax.random.split(key)
-        for t in range(max_steps):
+        for t in range(max_steps or MAX_STEPS):
             before_step(env.num_envs)
             step = env.step(policy.act(jax.random.fold_in(round_key, t), env.obs, deterministic))
             paid = [np.ones((env.num_envs, 1)), step.reward[:, None], discounts**t * step.cost, step.cost]

@@ -71,9 +71,7 @@ class FilmedTask:
         self.spec, self.rate = env.spec, pictures_per_second(task.robot, env.model)
         policy.require_fit(env.spec)
         watched: Any = _Watched(env)
-        host.run_episodes(
-            policy, watched, asked.seed, asked.episodes, asked.deterministic, max_steps=asked.steps or host.MAX_STEPS
-        )
+        host.run_episodes(policy, watched, asked.seed, asked.episodes, asked.deterministic, max_steps=asked.steps)
         self._qpos = np.stack(watched.qpos)
         self._paid = np.stack(watched.paid)
         ended = np.stack(watched.ended)
