@@ -35,7 +35,7 @@ HEAD = """\
 - *training*: means over the last 100 training episodes, the paper's own score. Many policies share them.
 - *delivered*: the policy that the run ends with, on {episodes} fresh episodes, with sampled and with mean actions
   (`focops evaluate --episodes {episodes}`); *satisfied* is the share of the runs with that verdict.
-- Costs are discounted, in units of the limit. ± is the standard error over seeds, for the paper its 95% interval.
+- Costs are discounted; ours are in units of the limit. ± is the standard error over seeds (the paper's: 95% interval).
 
 | task | run | seeds | training: reward @ cost | delivered, sampled | satisfied | delivered, mean action | satisfied |
 |---|---|---|---|---|---|---|---|
