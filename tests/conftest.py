@@ -4,6 +4,7 @@ session compiles, the others load."""
 import atexit
 import os
 import shutil
+import signal
 import tempfile
 from importlib.metadata import version
 
@@ -23,6 +24,8 @@ if version("jaxlib").startswith("0.10.") and "xla_cpu_use_fusion_emitters" not i
 
 from beartype.claw import beartype_packages
 from jaxtyping import install_import_hook
+
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it is ignored, also by the processes that tests start
 
 # before anything imports focops; a name stands for all that is below it
 SHAPES = ["core", "algorithms", "training", "evaluation.device"]
