@@ -372,3 +372,8 @@ def test_the_standard_error_of_a_longer_memory_is_known_beforehand():
         j += remember * (x - j)
         found.append(j)
     np.testing.assert_allclose(cost_return.standard_error(state, 10.0), [np.std(found)], rtol=0.05)
+
+
+def test_rounding_of_the_share_leaves_the_standard_error_a_number():
+    state = cost_return.init(1, 1, 1000)._replace(variance=jnp.ones(1), share=jnp.array([1 + 2e-7]))
+    np.testing.assert_allclose(cost_return.standard_error(state, 31.0), [1.0], rtol=1e-5)

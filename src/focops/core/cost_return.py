@@ -200,7 +200,8 @@ def _variance(before: State, found: Float[Array, "m"], share: Float[Array, "m"])
 def standard_error(state: State, longer: Float[Array, ""] | float = 1.0) -> Float[Array, "m"]:
     """Of an estimate that remembers `longer` times as long as the latest one did: of x with share a in it,
     √(Var x · a / (2 − a))."""
-    share = 1 - (1 - state.share) ** (1 / longer)
+    # by rounding the share can be above 1, and no power of a negative rest is a number
+    share = 1 - jnp.maximum(1 - state.share, 0.0) ** (1 / longer)
     return jnp.sqrt(state.variance * share / (2 - share))
 
 
