@@ -146,6 +146,19 @@ def test_an_epoch_that_leaves_the_trust_region_is_the_last():
     assert do_update(dataclasses.replace(config, trust_region=jnp.inf))[2].epochs == 30
 
 
+def test_a_policy_that_stops_within_an_epoch_goes_no_further_than_a_step_beyond_the_trust_region():
+    """Checked after an epoch of 16 minibatches the KL is far beyond; the critics then end with the policy, too."""
+    config = dataclasses.replace(CONFIG, trust_region=1e-3, policy_rate=1e-2, minibatch_size=8)
+    after_epoch = do_update(config)[2]
+    after_minibatch = do_update(dataclasses.replace(config, stop_in_epoch=True))[2]
+    one_step = do_update(dataclasses.replace(config, epochs=1, minibatch_size=128))[2]
+    assert after_epoch.epochs == 1
+    assert after_minibatch.epochs == config.epochs
+    assert after_minibatch.value_loss < after_epoch.value_loss
+    assert after_epoch.kl > 4 * (config.trust_region + one_step.kl)
+    assert after_minibatch.kl < 2 * (config.trust_region + one_step.kl)
+
+
 def test_without_a_multiplier_and_with_a_large_temperature_the_step_vanishes():
     config = dataclasses.replace(CONFIG, nu_rate=0.0)
     state = INIT(jax.random.key(0), spec(False), config)
@@ -193,6 +206,19 @@ def test_a_time_limit_is_valued_or_is_an_end_as_asked():
     valued = target(CONFIG)
     ended = target(dataclasses.replace(CONFIG, bootstrap_time_limit=False))
     np.testing.assert_allclose(valued - ended, CONFIG.discount * bias, rtol=0.05)
+
+
+def test_the_advantage_of_an_undiscounted_cost_looks_as_far_ahead_as_the_rewards():
+    """Its sum depends on the time to go, which nobody observes; that of the reward is treated in the same way."""
+    state = INIT(jax.random.key(0), spec(False), CONFIG)
+    estimated = lambda *discounts: np.asarray(
+        ESTIMATE(
+            state.critics, state.policy, rollout(False), STATS, START,
+            dataclasses.replace(CONFIG, cost_discounts=discounts),
+        )[1].cost_advantage
+    )  # fmt: skip
+    np.testing.assert_array_equal(estimated(1.0, 1.0), estimated(CONFIG.discount, CONFIG.discount))
+    assert np.abs(estimated(1.0, 1.0) - estimated(0.9, 0.9)).max() > 0.1
 
 
 def test_scale_free_counts_the_temperature_in_standard_deviations_of_what_is_left_of_the_advantage():

@@ -61,10 +61,10 @@ def estimate(
     v, v_c = _apart(values(critics, rollout.obs, config))
     next_v, next_v_c = _apart(values(critics, rollout.next_obs, config))
     advantage = gae(rollout.reward, v, next_v, ~over, ended, config.discount, config.gae)
-    # an undiscounted sum is finite only because the environment ends it
-    over_i = over | (cost_return.episode_over(rollout) & (discounts == 1.0)[:, None, None])
-    cost_advantage = jax.vmap(gae, (-1, 0, 0, 0, None, 0, None))(
-        rollout.cost, v_c, next_v_c, ~over_i, ended, discounts, config.cost_gae
+    # of an undiscounted sum, as of the reward's: its own V would be of a time to go that no observation shows
+    seen_ahead = jnp.where(discounts == 1.0, config.discount, discounts)
+    cost_advantage = jax.vmap(gae, (-1, 0, 0, None, None, 0, None))(
+        rollout.cost, v_c, next_v_c, ~over, ended, seen_ahead, config.cost_gae
     )
 
     estimator = cost_return.remember_starts(critics.cost_return, rollout)
