@@ -34,8 +34,33 @@ def test_the_lead_is_where_the_multiplier_would_be_after_so_many_more_steps(cost
     ahead = nu = jnp.array([0.5])
     for _ in range(3):
         ahead = multipliers.step(ahead, jnp.array([cost]), jnp.array([100.0]), 0.01, 2.0)
-    found = multipliers.lead(nu, jnp.array([cost]), jnp.array([100.0]), 0.01, 2.0, 3.0)
+    config = dataclasses.replace(focops.Config(), nu_rate=0.01, nu_max=2.0, nu_lead=3.0)
+    found = multipliers.lead(nu, jnp.array([cost]), jnp.array([100.0]), jnp.ones(1), config)
     np.testing.assert_allclose(found, ahead, rtol=1e-6)
+
+
+@pytest.mark.parametrize("worth", [3.0, 30.0, 500.0])
+def test_a_lead_in_units_damps_slow_and_fast_loops_alike(worth):
+    """Cost follows ν by −gain·ν per update, gain in proportion to the worth of a step. In half a period of the undamped
+    loop, π/√(α·gain) updates, a violation must have turned into the same share of itself, however fast the loop is. The
+    share is that of x″ + 2ζx′ + x = 0, for many updates in a period."""
+    config = dataclasses.replace(focops.Config(), nu_rate=0.01, nu_max=jnp.inf, nu_lead=10.0, lead_units=True)
+    gain, limit = worth / 500, jnp.array([100.0])
+    nu, cost = jnp.array([50.0]), jnp.array([110.0])
+    balance = float(nu[0])  # where cost neither rises nor falls; far from the bound at 0
+    for _ in range(round(np.pi / np.sqrt(config.nu_rate * gain))):
+        nu = multipliers.step(nu, cost, limit, config.nu_rate, config.nu_max)
+        cost = cost - gain * (multipliers.lead(nu, cost, limit, jnp.array([worth]), config) - balance)
+    damping = 10 / np.sqrt(500) / 2
+    root = np.sqrt(1 - damping**2)
+    expected = np.exp(-damping * np.pi) * (np.cos(root * np.pi) - damping / root * np.sin(root * np.pi))
+    assert float(cost[0] - 100) / 10 == pytest.approx(expected, abs=0.1)
+
+
+def test_a_lead_in_units_is_each_constraints_own_and_bounded():
+    config = dataclasses.replace(focops.Config(), nu_rate=0.01, nu_lead=10.0, lead_units=True)
+    found = multipliers.updates_ahead(jnp.array([400.0, 25.0, 0.0]), config)
+    np.testing.assert_allclose(found, [5.0, 20.0, 100.0], rtol=1e-5)  # 10/√(0.01·400), 10/√(0.01·25), the bound
 
 
 def test_an_infinite_bound_leaves_the_multiplier_free():

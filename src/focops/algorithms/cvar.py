@@ -84,7 +84,7 @@ def update(
 
     counts = tail.bound_for(paid, value, rollout.age, discounts, threshold).reshape(batch.cost_advantage.shape)
     batch = batch._replace(cost_advantage=batch.cost_advantage * counts / (1 - config.level))
-    pressure = multipliers.lead(state.nu, at_risk, cost.aim, config.nu_rate, config.nu_max, config.nu_lead)
+    pressure = multipliers.lead(state.nu, at_risk, cost.aim, cost.worth, config)
     loss = lambda theta, minibatch: -surrogates.penalised(theta, minibatch, pressure, config.clip, config)
     state = state._replace(critics=critics, memory=memory)
     state, epochs, kl = first_order.improve(key, state, batch, loss, None, progress, config)

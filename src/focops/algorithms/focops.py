@@ -24,7 +24,7 @@ from jaxtyping import Array, Float, Key
 from focops.core import first_order, multipliers, policy
 from focops.core.base import network
 from focops.core.description import Description
-from focops.core.estimate import Batch, estimate
+from focops.core.estimate import Batch, CostEstimate, estimate
 from focops.core.fields import Fraction, Positive, PositiveFraction, pytree_config
 from focops.core.first_order import Info, State
 from focops.core.normalize import Stats
@@ -72,7 +72,7 @@ def update(
     """One pass of Algorithm 1's loop, from a batch of trajectories to the next policy."""
     critics, batch, cost = estimate(state.critics, state.policy, rollout, stats, progress, config)
     nu = multipliers.step(state.nu, cost.cost_return, cost.aim, multipliers.settled(progress, config), config.nu_max)
-    pressure, temperature = beyond_the_paper(nu, batch, cost.cost_return, cost.aim, config)
+    pressure, temperature = beyond_the_paper(nu, batch, cost, config)
 
     old, state = state.policy, state._replace(critics=critics, nu=nu)
     loss = lambda theta, minibatch: policy_loss(theta, minibatch, pressure, temperature, config)
@@ -98,11 +98,11 @@ def policy_loss(
 
 
 def beyond_the_paper(
-    nu: Float[Array, "m"], batch: Batch, cost_return: Float[Array, "m"], limits: Float[Array, "m"], config: Config
+    nu: Float[Array, "m"], batch: Batch, cost: CostEstimate, config: Config
 ) -> tuple[Float[Array, "m"], Float[Array, ""]]:
     """The ν and λ of the policy's step: ahead of ν by `nu_lead`, λ in units by `scale_free`. With both 0, as published,
     they are ν and λ themselves."""
-    pressure = multipliers.lead(nu, cost_return, limits, config.nu_rate, config.nu_max, config.nu_lead)
+    pressure = multipliers.lead(nu, cost.cost_return, cost.aim, cost.worth, config)
     left = jnp.std(batch.advantage - batch.cost_advantage @ pressure) + 1e-6
     return pressure, config.temperature * left**config.scale_free
 

@@ -45,7 +45,7 @@ def update(
     key: Key[Array, ""], state: State, rollout: Rollout, stats: Stats, progress: Float[Array, ""], config: Config
 ) -> tuple[State, Info]:
     critics, batch, cost = estimate(state.critics, state.policy, rollout, stats, progress, config)
-    pressure = multipliers.lead(state.nu, cost.cost_return, cost.aim, config.nu_rate, config.nu_max, config.nu_lead)
+    pressure = multipliers.lead(state.nu, cost.cost_return, cost.aim, cost.worth, config)
     loss = lambda theta, minibatch: policy_loss(theta, minibatch, pressure, config)
     state = state._replace(critics=critics)
     state, epochs, kl = first_order.improve(key, state, batch, loss, None, progress, config)

@@ -41,7 +41,7 @@ def update(
     key: Key[Array, ""], state: State, rollout: Rollout, stats: Stats, progress: Float[Array, ""], config: Config
 ) -> tuple[State, Info]:
     critics, batch, cost = estimate(state.critics, state.policy, rollout, stats, progress, config)
-    pressure = multipliers.lead(state.nu, cost.cost_return, cost.aim, config.nu_rate, config.nu_max, config.nu_lead)
+    pressure = multipliers.lead(state.nu, cost.cost_return, cost.aim, cost.worth, config)
     nu = multipliers.step(state.nu, cost.cost_return, cost.aim, multipliers.settled(progress, config), config.nu_max)
 
     batch = batch._replace(advantage=batch.advantage - batch.cost_advantage @ pressure)

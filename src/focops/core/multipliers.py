@@ -7,6 +7,9 @@ from jaxtyping import Array, Float
 
 from focops.core.fields import NotNegative, pytree_config
 
+_MOST_AHEAD = 100.0
+"""Updates: where cost hardly follows the policy, the swing is slower than most runs are long."""
+
 
 @pytree_config
 class Config:
@@ -26,6 +29,10 @@ class LeadConfig(Config):
 
     nu_lead: NotNegative = 0.0
     """Updates by which the policy's multiplier runs ahead of ν, against swings; 0 as published. ≥ 0."""
+    lead_units: bool = False
+    """`nu_lead` counts in units of the time that the loop of ν and policy swings in, 1/√(α_ν·w) updates, w how much of
+    J_C a step of the policy is worth: the longer the lead, the slower cost follows ν, so that all tasks are damped
+    alike. If not, in updates."""
 
 
 def settled(progress: Float[Array, ""] | float, config: Any) -> Float[Array, ""]:
@@ -48,17 +55,27 @@ def lead(
     nu: Float[Array, "m"],
     cost_return: Float[Array, "m"],
     limit: Float[Array, "m"],
-    rate: Float[Array, ""] | float,
-    nu_max: Float[Array, ""] | float,
-    updates: Float[Array, ""] | float,
+    worth: Float[Array, "m"],
+    config: LeadConfig,
 ) -> Float[Array, "m"]:
-    """The multiplier that the policy's step uses: where ν would be after `updates` more steps at today's violation,
-    clip(ν + updates·α(J_C − b), 0, ν_max).
+    """The multiplier that the policy's step uses: where ν would be after n more steps at today's violation,
+    clip(ν + n·α(J_C − b), 0, ν_max), n = `updates_ahead`.
 
     ν is the sum of violations and the policy sums the effect of ν: two integrators in a loop, which oscillate. A term
-    proportional to the violation itself damps them (Stooke 2020). 0 updates: the paper's algorithm.
+    proportional to the violation itself damps them (Stooke 2020). n = 0: the paper's algorithm.
     """
-    return jnp.clip(nu - updates * rate * (limit - cost_return), 0.0, nu_max)
+    ahead = updates_ahead(worth, config)
+    return jnp.clip(nu - ahead * config.nu_rate * (limit - cost_return), 0.0, config.nu_max)
+
+
+def updates_ahead(worth: Float[Array, "m"], config: LeadConfig) -> Float[Array, "m"]:
+    """n of `lead`; `worth` is that of `CostEstimate`, and the same per unit of ν up to a constant.
+
+    Where a unit of ν moves J_C by −g per update, violation and ν follow x″ + nαg·x′ + αg·x = 0. Its frequency is √(αg)
+    and its damping n·√(αg)/2, so an equal damping needs n in proportion to 1/√(αg). An n beyond `_MOST_AHEAD` is cut.
+    """
+    swing = jnp.sqrt(jnp.maximum(config.nu_rate * worth, 1e-12))
+    return jnp.where(config.lead_units, jnp.minimum(config.nu_lead / swing, _MOST_AHEAD), config.nu_lead)
 
 
 class PID(NamedTuple):
