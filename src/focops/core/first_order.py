@@ -28,6 +28,10 @@ class Config(base.Config):
     """K: passes over each batch, unless the KL ends them. ≥ 1."""
     minibatch_size: Count = static(64)
     """B: samples per gradient step; must divide the batch. ≥ 1."""
+    stop_in_epoch: bool = False
+    """A minibatch whose mean KL(new‖old) is beyond the bound takes no step of the policy, and the critics go on for all
+    epochs. If not, as published, the KL is looked at after each epoch only: the first may already go far beyond, and
+    the critics then end with it."""
 
 
 class State(NamedTuple):
@@ -80,13 +84,19 @@ def improve(
     def minibatch_step(state: State, minibatch: Batch) -> State:
         learned = critics.step(state.critics, minibatch.obs, minibatch.target, minibatch.cost_target, annealed, config)
         gradient = sgd.clip_norm(jax.grad(policy_loss)(state.policy, minibatch), config.max_grad_norm)
-        theta, adam = sgd.descend(state.policy, state.policy_adam, gradient, annealed * config.policy_rate)
+        moved = sgd.descend(state.policy, state.policy_adam, gradient, annealed * config.policy_rate)
+        if max_kl is not None:
+            stay = jnp.where(config.stop_in_epoch, mean_kl(state, minibatch) > max_kl, False)
+            moved = jax.tree.map(lambda old, new: jnp.where(stay, old, new), (state.policy, state.policy_adam), moved)
+        theta, adam = moved
         return state._replace(policy=theta, policy_adam=adam, critics=learned)
 
-    def mean_kl(state: State) -> Float[Array, ""]:
-        return jnp.mean(policy.distribution(network(config), state.policy, batch.obs).kl(batch.old))
+    def mean_kl(state: State, samples: Batch) -> Float[Array, ""]:
+        return jnp.mean(policy.distribution(network(config), state.policy, samples.obs).kl(samples.old))
 
-    return sgd.epochs(key, state, batch, minibatch_step, mean_kl, max_kl, config.epochs, config.minibatch_size)
+    divergence = lambda state: mean_kl(state, batch)
+    most = None if max_kl is None else jnp.where(config.stop_in_epoch, jnp.inf, max_kl)
+    return sgd.epochs(key, state, batch, minibatch_step, divergence, most, config.epochs, config.minibatch_size)
 
 
 def report(
