@@ -25,7 +25,7 @@ def trained(name: str, limits: tuple[float, ...], iterations: int, discount: flo
     )
     config = dataclasses.replace(
         config, algo=dataclasses.replace(config.algo, **(own | algo)), steps=256 * iterations, batch_size=256,
-        num_envs=8, cost_limit=limits, cost_discount=(discount,) * len(limits),
+        num_envs=8, cost_limit=limits, cost_discount=(discount,) * len(limits), margin=0.0,
     )  # fmt: skip
     trainer = Trainer(config)
     trainer.costs = []

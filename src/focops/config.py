@@ -59,9 +59,10 @@ class TrainConfig:
     for environments that have none; if they have, it replaces them."""
     margin: Literal["auto"] | float = 0.0
     """How far below each limit to stay, as a share of it (0.02: by 2%), so that the last policy, whose cost is known
-    only by estimate, keeps it. auto: by 2.5% and the standard error that this estimate will have at the end (5% at
-    most); and of six policies of its end, a run delivers the best that is found within its limits. 0: aim at the limit
-    itself, as published. In [0, 1)."""
+    only by estimate, keeps it. auto: by 0.5%, the standard error that this estimate will have at the end (5% at most),
+    and 3.3 standard errors of a mean over 400 episodes (15% at most), so that an evaluation can find it satisfied; and
+    of six policies of its end, a run delivers the best that is found within its limits. 0: aim at the limit itself, as
+    published. In [0, 1)."""
     num_envs: int = 32
     """E: environments stepped side by side; must divide the batch. ≥ 1."""
     batch_size: int = 2048
@@ -87,7 +88,7 @@ class TrainConfig:
     env_python: Path | None = None
     """An interpreter, or a virtual environment's folder, that such environments run under: Python 3.8 or newer with
     NumPy, and gym or Gymnasium. This one if not given."""
-    final_episodes: int = 50
+    final_episodes: int = 100
     """Episodes that judge the policy after training, with sampled and again with mean actions; 0 for none. In
     environments that are not ours no more than fit into a tenth of the training's samples."""
     init_from: Path | None = None

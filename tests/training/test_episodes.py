@@ -78,4 +78,6 @@ def test_they_are_those_of_a_loop_over_steps(steps, limit):
         np.testing.assert_allclose(mine.recent[rows], np.array(theirs.recent).reshape(-1, 6), rtol=1e-4, atol=1e-4)
         if (means := theirs.means()) is not None:
             np.testing.assert_allclose(episodes.means(mine), means, rtol=1e-4, atol=1e-4)
+            spread = np.std(np.array(theirs.recent).reshape(-1, 6)[:, 2:4], 0)
+            np.testing.assert_allclose(episodes.cost_deviation(mine), spread, rtol=1e-3, atol=1e-4)
     assert (theirs.finished - before > RECENT) == (steps == 200)

@@ -65,9 +65,11 @@ class Config:
     """By what share of each limit the policy stays below it: filled from `--margin`."""
     margin_errors: NotNegative = 0.0
     """And by how many standard errors of J_C."""
+    margin_spread: NotNegative = 0.0
+    """And by how many standard deviations of an episode's cost."""
 
 
-FILLED = ("limits", "cost_discounts", "updates", "margin", "margin_errors")
+FILLED = ("limits", "cost_discounts", "updates", "margin", "margin_errors", "margin_spread")
 """Fields that a run fills: nobody sets them."""
 
 

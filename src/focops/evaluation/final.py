@@ -44,7 +44,7 @@ class Purpose(NamedTuple):
 
 REPORT = Purpose(seed=0, confidence=0.95, share=1.0)
 """`focops evaluate RUN --episodes N` runs the same episodes."""
-SCREENING = Purpose(seed=1, confidence=0.8, share=0.6)
+SCREENING = Purpose(seed=1, confidence=0.8, share=0.3)
 """To choose by. What is told of a policy is found on other episodes: it was chosen for what these showed."""
 TRIES = 3
 """Policies of a run that are evaluated after screening, before one is delivered."""
@@ -150,7 +150,7 @@ def _evaluate(runs: Sequence[tuple[Recorder, Run]], should_stop: Callable[[], bo
         return deliver(policies, lambda each, purpose: on_device(each, _protocols(config.final_episodes, purpose)))
     (recorder, run), (own,) = runs[0], policies
     samples = config.iterations * config.batch_size
-    episodes, at_most = config.final_episodes, math.inf
+    episodes, at_most, tries = config.final_episodes, math.inf, TRIES
     if envs.find(config.task) is None:
         length = run.summary["episode_length_mean"] or recorder.spec.time_limit or math.inf
         episodes = min(episodes, int(SHARE * samples / length))
@@ -158,6 +158,7 @@ def _evaluate(runs: Sequence[tuple[Recorder, Run]], should_stop: Callable[[], bo
         if episodes < 2:
             raise _NotEvaluated("two of its episodes are more than a tenth of its samples; `focops evaluate` can do it")
         own = own[: max(1, int(SHARE * samples / (2 * SCREENING.share * episodes * length)))]
+        tries = max(1, int(SHARE * samples / (2 * episodes * length)))
     left = math.inf
 
     def before_step(number: int) -> None:
@@ -179,10 +180,10 @@ def _evaluate(runs: Sequence[tuple[Recorder, Run]], should_stop: Callable[[], bo
                 raise _NotEvaluated("some of its episodes do not end; `focops evaluate` cuts them")
         return found
 
-    return deliver([own], evaluate)
+    return deliver([own], evaluate, min(tries, TRIES))
 
 
-def deliver(policies: Sequence[Sequence[Trained]], evaluate: Evaluate) -> list[Delivered]:
+def deliver(policies: Sequence[Sequence[Trained]], evaluate: Evaluate, tries: int = TRIES) -> list[Delivered]:
     """Of the policies of each run, the last first, the one that it delivers, and what was found of that.
 
     Where there are several, all are screened. The one with the most reward among those that seem to keep their limits
@@ -191,7 +192,7 @@ def deliver(policies: Sequence[Sequence[Trained]], evaluate: Evaluate) -> list[D
     orders = [[0] for _ in policies]
     if len(policies[0]) > 1:
         screened = iter(evaluate([policy for own in policies for policy in own], SCREENING))
-        orders = [order([next(screened) for _ in own])[:TRIES] for own in policies]
+        orders = [order([next(screened) for _ in own])[:tries] for own in policies]
     found: list[list[Acting]] = [[] for _ in policies]
     waiting = list(range(len(policies)))
     while waiting:

@@ -66,3 +66,12 @@ def means(episodes: EpisodeStatistics) -> Float[Array, "v"]:
     number = jnp.minimum(episodes.finished, RECENT)
     counted = (jnp.arange(RECENT) < number)[:, None]
     return jnp.sum(episodes.recent * counted, 0) / jnp.maximum(number, 1)
+
+
+def cost_deviation(episodes: EpisodeStatistics) -> Float[Array, "m"]:
+    """Standard deviation of an episode's discounted costs, over the latest whole episodes; 0 before the first."""
+    number = jnp.minimum(episodes.finished, RECENT)
+    counted = (jnp.arange(RECENT) < number)[:, None]
+    costs = episodes.recent[:, 2 : 2 + (episodes.recent.shape[1] - 2) // 2]
+    squares = jnp.sum(counted * (costs - jnp.sum(counted * costs, 0) / jnp.maximum(number, 1)) ** 2, 0)
+    return jnp.sqrt(squares / jnp.maximum(number, 1))
