@@ -12,35 +12,36 @@ OUTSIDE = "tests.probes:Coin-v0"
 
 
 @pytest.mark.parametrize(
-    ("task", "scale_free", "nu_lead", "minibatch"),
+    ("task", "scale_free", "policy_rate", "minibatch"),
     [
-        ("AntSpeed", 1.0, 5.0, 128),
-        ("AntCircle", 1.0, 5.0, 250),
-        ("PointCircle", 1.0, 5.0, 250),
-        (OUTSIDE, 0.5, 5.0, 128),
+        ("AntSpeed", 1.0, 6e-4, 128),
+        ("AntCircle", 1.0, 3e-4, 250),
+        ("PointCircle", 1.0, 3e-4, 250),
+        (OUTSIDE, 0.5, 6e-4, 128),
     ],
 )
-def test_fast_is_bolder_on_tasks_that_we_know(task, scale_free, nu_lead, minibatch):
+def test_fast_is_bolder_on_tasks_that_we_know(task, scale_free, policy_rate, minibatch):
     algo = default_config(task).algo
-    assert (algo.scale_free, algo.nu_lead, algo.minibatch_size) == (scale_free, nu_lead, minibatch)
-    assert algo.value_units is algo.std_units is True
+    assert (algo.scale_free, algo.policy_rate, algo.minibatch_size) == (scale_free, policy_rate, minibatch)
+    assert algo.value_units is algo.std_units is algo.lead_units is algo.stop_in_epoch is True
+    assert (algo.nu_rate, algo.nu_lead) == (2e-3, 20.0)
     assert default_config(task).margin == "auto"
     assert (algo.project_std, algo.settle, algo.std_end < 1) == (("Speed" in task),) * 3
-    assert algo.value_rate == algo.cost_value_rate == algo.policy_rate == 3e-4
+    assert algo.value_rate == algo.cost_value_rate == (3e-4 if "Circle" in task else 1e-3)
 
 
 @pytest.mark.parametrize(("task", "minibatch"), [("AntSpeed", 64), ("AntCircle", 1000), (OUTSIDE, 64)])
 def test_paper_is_as_published(task, minibatch):
     algo = default_config(task, preset="paper").algo
     assert (algo.scale_free, algo.nu_lead, algo.minibatch_size) == (0.0, 0.0, minibatch)
-    assert algo.value_units is algo.std_units is False
+    assert algo.value_units is algo.std_units is algo.lead_units is False
     assert algo.value_rate == algo.cost_value_rate == algo.policy_rate == 3e-4
 
 
 @pytest.mark.parametrize("task", ["AntSpeed", OUTSIDE])
 def test_other_algorithms_get_what_is_not_focops_own(task):
     algo = default_config(task, "ppo_lagrangian").algo
-    assert (algo.nu_lead, algo.minibatch_size, algo.value_units, algo.std_units) == (5.0, 64, True, True)
+    assert (algo.nu_lead, algo.minibatch_size, algo.value_units, algo.std_units) == (20.0, 64, True, True)
 
 
 @pytest.mark.parametrize(("task", "envs"), [("AntSpeed", 64), ("AntCircle", 1000)])
