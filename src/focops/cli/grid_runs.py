@@ -32,7 +32,8 @@ def train(runs: Sequence[tuple[str, Options, Sequence[str]]]) -> int:
         check(base, name, options)
     jobs = [_new_job(base, name, words, options.config) for name, options, words in runs]
     write(base, {job.name: job.words for job in jobs})
-    return engines.run(base, jobs, engines_for(ResumeOptions(base, jobs=first.jobs, sinks=first.sinks)), first.quiet)
+    how = ResumeOptions(base, jobs=first.jobs, sinks=first.sinks)
+    return engines.run(base, jobs, engines_for(how), first.quiet, engine_flags(how))
 
 
 def parse(words: Sequence[str]) -> Options:
@@ -85,14 +86,16 @@ def resume(options: ResumeOptions, only: Collection[str] | None = None) -> int:
 
 def engine_flags(options: ResumeOptions) -> str:
     """Those that go on by the same engine."""
-    return " --engine ray" * (options.engine == "ray") + f" --address {options.address}" * bool(options.address)
+    address, jobs = f" --address {options.address}", f" --jobs {options.jobs}"
+    return " --engine ray" * (options.engine == "ray") + address * bool(options.address) + jobs * bool(options.jobs)
 
 
 def engines_for(options: ResumeOptions) -> dict[Backend, Engine]:
     from focops.cli.engines.gpu import Gpu
     from focops.cli.engines.local import Local
+    from focops.cli.engines.programs import Programs
 
-    gpu = Gpu(options.sinks, options.steps, options.changes)
+    gpu = Programs(options) if options.jobs > 1 else Gpu(options.sinks, options.steps, options.changes)
     if options.engine == "ray":
         from focops.cli.engines.ray_cluster import RayCluster
 

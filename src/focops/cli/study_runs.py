@@ -55,7 +55,7 @@ class StudyOptions:
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: runs/study-NAME)")] = None
     """The study's directory."""
     jobs: int = 0
-    """Runs at once on the CPU; 0: one per core."""
+    """Runs at once; with --engine gpu programs at once. 0: a run per core, one program."""
     quiet: tyro.conf.FlagCreatePairsOff[bool] = False
     """Print only the result, at the end."""
 
