@@ -1,4 +1,4 @@
-"""A run of a grid, or several as one program, in a process that ends with the grid: python -m focops.cli.child train …"""
+"""A run of a grid, or several as one program, as a process that ends with it: python -m focops.cli.child train …"""
 
 import os
 import signal
