@@ -113,7 +113,7 @@ def test_a_node_with_another_focops_fails_its_runs_and_says_so(
     assert cli.main([*words, "--out", str(tmp_path / "ray")]) == 1
     said = capsys.readouterr().err
     assert said.count("and 9.9 where the study was started") == len(RUNS)
-    assert f"failed: 2 of 2. Try them again with:  focops resume {tmp_path / 'ray'} --engine ray --address" in said
+    assert f"failed: 2 of 2. Try them again with:  focops study {tmp_path / 'mine.toml'} --engine ray --address" in said
 
 
 def test_what_changes_in_a_directory_comes_back_and_nothing_else(tmp_path: Path) -> None:

@@ -50,6 +50,24 @@ def test_limits_are_shares_of_the_tasks_own():
     assert found == [(pytest.approx(0.5 * 103.115),), (pytest.approx(1.5 * 103.115),)]
 
 
+def test_limits_of_another_algorithm_are_shares_of_what_its_runs_cost():
+    study = definition.parse("s", SMALL + 'limit_shares = [0.5, 1.5]\nlimits_of = "ppo"')
+    found = [
+        arguments.parse(point.words).config.cost_limit
+        for point in points_of(study, "cpu", {"AntSpeed": [200.0], "HopperSpeed": [80.0]})
+    ]
+    assert found == [(100.0,), (300.0,)] * 2 + [(40.0,), (120.0,)] * 2
+
+
+def test_the_runs_that_limits_are_taken_from_are_those_of_a_study_of_their_algorithm():
+    """So that the PPO runs of `speed-limit` serve `thresholds`."""
+    first = definition.measured(definition.load("thresholds"))
+    assert first is not None
+    of_speed_limit = points_of(definition.narrowed(definition.load("speed-limit"), algorithms=("ppo",)), "cpu")
+    assert points_of(first, "cpu") == of_speed_limit
+    assert definition.measured(definition.load("speed-limit")) is None
+
+
 def test_a_setting_is_left_out_where_an_algorithm_does_not_have_it():
     study = definition.parse("s", SMALL + '[set]\n"algo.minibatch-size" = 256\n"num-envs" = 8')
     first_order, second_order = (points_of(study, "cpu")[i] for i in (0, 1))
@@ -73,6 +91,7 @@ def test_a_study_is_narrowed_by_what_is_given():
         ('title = "x"\ntasks = ["AntSpeed"]', "lacks algorithms"),
         (SMALL.replace('["focops", "cpo"]', '"focops"'), "algorithms is 'focops'; it must be a list"),
         (SMALL + "limit_shares = [0]", "limit_shares has 0; it must be a positive number"),
+        (SMALL + 'limits_of = "ppo"', "has limits_of without limit_shares"),
         (SMALL + '[vary]\n"algo.discount" = 0.9', r"algo.discount in \[vary\] is 0.9; it must be a list"),
         (SMALL + "set = 3", "set is 3; it must be a table"),
     ],

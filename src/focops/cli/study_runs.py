@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import os
+import shlex
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from focops import envs
-from focops.cli import arguments, grid, grid_runs
+from focops.cli import arguments, grid, grid_runs, study_limits
 from focops.cli.arguments import Address, Count, ResumeOptions
 from focops.display.numbers import clock, count, number
 from focops.display.say import say
@@ -26,6 +27,8 @@ _BACKENDS = {"local": "cpu", "ray": "cpu", "gpu": "mjx"}
 _LEARNING_SHARE = 0.6
 """Of the rate of physics alone that training reaches, about: `benchmarks/speed.py`."""
 _MEASURED_SECONDS = 0.05
+_STOPPED = 128
+"""Above this an exit status is that of a signal."""
 
 
 @dataclass(frozen=True)
@@ -75,24 +78,45 @@ def study(words: list[str]) -> int:
         engine="ray" if options.engine == "ray" else "local", address=options.address,
     )  # fmt: skip
     arguments.check_engine(how)
-    points = points_of(found, _BACKENDS[options.engine])
+    again = shlex.join(["focops", "study", *words])
+    return _train(found, how, _BACKENDS[options.engine], again)
+
+
+def _train(found: Study, how: ResumeOptions, backend: str, again: str) -> int:
+    """First the runs that limits are taken from, if it has such, then its own."""
+    points, before, status = points_of(found, backend), definition.measured(found), 0
+    if before is not None:
+        for name, words in points:  # with the tasks' own limits in place of those to come
+            if not RunDirectory(how.run / name).config_file.is_file():
+                grid_runs.check(how.run, name, grid_runs.parse(words))
+        of = points_of(before, backend)
+        _describe(how.run, found, of)
+        status = grid_runs.resume(how, {name for name, _ in of}, again)
+        if status > _STOPPED:
+            return status
+        costs = study_limits.measured(how.run, found, {t: [n for n, w in of if w[0] == t] for t in found.tasks})
+        if not costs:
+            return 1
+        print(study_limits.told(found, costs))
+        status = status or int(len(costs) < len(found.tasks))
+        points = points_of(dataclasses.replace(found, tasks=tuple(costs)), backend, costs)
     _describe(how.run, found, points)
-    status = grid_runs.resume(how, only={name for name, _ in points})
-    if status == 0 and found.evaluate_best:
+    status = grid_runs.resume(how, {name for name, _ in points}, again) or status
+    if status < _STOPPED and found.evaluate_best:
         _evaluate_best(how.run, found, points)
     return status
 
 
-def points_of(found: Study, backend: str) -> list[Point]:
-    """Every run of a study, checked for its tasks."""
+def points_of(found: Study, backend: str, costs: study_limits.Costs | None = None) -> list[Point]:
+    """Every run of a study, checked for its tasks. Limits are shares of `costs`, or of the tasks' own limits."""
     limits = {}
     for name in found.tasks:
         task = envs.find(name)
-        if task is None and found.limit_shares:
+        if task is None and (found.limit_shares or found.limits_of):
             envs.make(name, 1, needs_cost=False).close()  # if there is none, it says what there is
             raise UsageError(f"{name} is no task of ours, so it has no limit of its own to take limit_shares of")
         limits[name] = [c.limit for c in task.constraints] if task else []
-    return definition.points(found, grid.seeds(found.seeds), limits, backend)
+    return definition.points(found, grid.seeds(found.seeds), costs or limits, backend)
 
 
 def _describe(base: Path, found: Study, points: list[Point]) -> None:
@@ -177,7 +201,8 @@ def studies(words: list[str]) -> int:
     rates: dict[str, float] = {}
     for name in definition.builtin():
         found = definition.load(name)
-        points = points_of(found, "cpu")
+        before = definition.measured(found)
+        points = [*(points_of(before, "cpu") if before else []), *points_of(found, "cpu")]
         for task in {words[0] for _, words in points} - set(rates):
             rates[task] = _rate(task)
         steps = arguments.parse_count(found.steps)

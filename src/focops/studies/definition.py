@@ -7,6 +7,7 @@
     steps = "1M"
     seeds = 3                      # or which: "0..2", "1,2,5"
     limit_shares = [0.5, 1.0]      # of the task's own limits; left out: these
+    limits_of = "ppo"              # limit_shares are of what this algorithm costs, whose runs are trained first
     evaluate_best = "paper"        # evaluate the best seed that kept its limit, by this protocol; left out: no
 
     [set]                          # flags of `focops train`, the same for all runs of algorithms that have them
@@ -21,7 +22,7 @@ import dataclasses
 import itertools
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -47,6 +48,7 @@ class Study:
     steps: str = "1M"
     seeds: str = "0"
     limit_shares: tuple[float, ...] = ()
+    limits_of: str = ""
     evaluate_best: str = ""
     set: dict[str, Any] = field(default_factory=dict)
     vary: dict[str, list[Any]] = field(default_factory=dict)
@@ -103,6 +105,8 @@ def parse(name: str, text: str) -> Study:
     for share in data.get("limit_shares", []):
         if not isinstance(share, int | float) or not share > 0:
             raise UsageError(f"{name}.toml: limit_shares has {share!r}; it must be a positive number")
+    if data.get("limits_of") and not data.get("limit_shares"):
+        raise UsageError(f"{name}.toml has limits_of without limit_shares; give the shares, as limit_shares = [0.5]")
     values: dict[str, Any] = {k: tuple(v) if k in (*_LISTS, "limit_shares") else v for k, v in data.items()}
     values["limit_shares"] = tuple(map(float, values.get("limit_shares", ())))
     seeds = values.get("seeds", Study.seeds)
@@ -118,7 +122,15 @@ def narrowed(study: Study, **changes: Any) -> Study:
     return dataclasses.replace(study, **{name: value for name, value in changes.items() if value})
 
 
-def points(study: Study, seeds: Sequence[int], limits: dict[str, Sequence[float]], backend: str) -> list[Point]:
+def measured(study: Study) -> Study | None:
+    """The runs that the limits of a study are taken from, as a study; None if it has none. They are named as those of
+    any study of that algorithm."""
+    if not study.limits_of:
+        return None
+    return dataclasses.replace(study, algorithms=(study.limits_of,), limits_of="", limit_shares=(), vary={})
+
+
+def points(study: Study, seeds: Sequence[int], limits: Mapping[str, Sequence[float]], backend: str) -> list[Point]:
     """Every run of the study: task by task, seeds fastest. `limits` are the tasks' own."""
     flags = list(study.vary)
     found = []
