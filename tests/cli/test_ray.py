@@ -1,5 +1,6 @@
 """`--engine ray` on a cluster of two nodes: whatever is killed, nothing is lost, and the bytes are those of `local`."""
 
+import signal
 import subprocess
 import sys
 import threading
@@ -14,7 +15,7 @@ from focops import cli
 from focops.cli.engines import Job, mirror, ray_cluster
 from focops.runs import checkpoint
 from focops.runs.directory import RunDirectory
-from tests.resume.tiny import results
+from tests.resume.tiny import metrics, results
 
 MINE = """
 title = "Mine"
@@ -67,6 +68,21 @@ def wait_for(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < give_up
         time.sleep(0.02)
+
+
+def test_ctrl_c_stops_the_runs_of_all_machines_with_checkpoints(cluster: Any, tmp_path: Path) -> None:
+    """Which come back: none is due for long."""
+    (tmp_path / "mine.toml").write_text(MINE.replace('"checkpoint-every" = 2', '"checkpoint-every" = 1000'))
+    base = tmp_path / "ray"
+    words = ["study", str(tmp_path / "mine.toml"), "--out", str(base), "--engine", "ray", "--address", cluster.address]
+    driver = subprocess.Popen([sys.executable, "-c", DRIVER, *words], stderr=subprocess.PIPE, text=True)
+    wait_for(lambda: all((base / name / "metrics.jsonl").is_file() for name in RUNS))
+    driver.send_signal(signal.SIGINT)
+    _, said = driver.communicate(timeout=60)
+    assert driver.returncode == 128 + signal.SIGINT
+    assert f"Go on with:  focops study {tmp_path / 'mine.toml'} --out {base} --engine ray --address" in said
+    assert newest(base) == [len(metrics(base / name)) for name in RUNS]
+    assert not any(RunDirectory(base / name).is_finished() for name in RUNS)
 
 
 def test_a_killed_driver_and_a_lost_node_lose_nothing_and_the_bytes_are_those_of_local(
