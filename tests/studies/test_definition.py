@@ -76,6 +76,14 @@ def test_a_setting_is_left_out_where_an_algorithm_does_not_have_it():
     assert arguments.parse(second_order.words).config.num_envs == 8
 
 
+def test_several_numbers_of_one_flag_are_a_list():
+    study = definition.parse("s", SMALL + '[set]\n"algo.hidden" = [8, 4]\n[vary]\n"cost-limit" = [[0.1234567], [25]]')
+    first = points_of(study, "cpu")[0]
+    assert first.name == "AntSpeed,focops,cost-limit=0.1234567,seed=0"
+    config = arguments.parse(first.words).config
+    assert (config.algo.hidden, config.cost_limit) == ((8, 4), (0.1234567,))
+
+
 def test_a_study_is_narrowed_by_what_is_given():
     study = definition.narrowed(definition.load("speed-limit"), tasks=("AntSpeed",), seeds="0..2", steps=None)
     assert (study.tasks, study.seeds, study.steps) == (("AntSpeed",), "0..2", "1M")
@@ -90,6 +98,12 @@ def test_a_study_is_narrowed_by_what_is_given():
         (SMALL + "colour = 1", "unknown entry 'colour'; there are: algorithms, "),
         ('title = "x"\ntasks = ["AntSpeed"]', "lacks algorithms"),
         (SMALL.replace('["focops", "cpo"]', '"focops"'), "algorithms is 'focops'; it must be a list"),
+        ('title = 5\ntasks = ["AntSpeed"]\nalgorithms = ["focops"]', "title is 5; it must be a text in quotes"),
+        (SMALL + "seeds = true", "seeds is True; it must be their number, or which"),
+        (SMALL + 'evaluate_best = "mine"', "evaluate_best is 'mine'; there is: paper"),
+        (SMALL + '[set]\n"algo.temprature" = 2', r"\[set\] has 'algo.temprature', a flag that none of focops, cpo has"),
+        (SMALL + "[vary]\nseed = [1, 2]", r"\[vary\] has 'seed'; leave it out: seeds is an entry of its own"),
+        (SMALL + 'limit_shares = [1]\n[set]\n"cost-limit" = 3', "cost-limit beside limit_shares; leave one of them"),
         (SMALL + "limit_shares = [0]", "limit_shares has 0; it must be a positive number"),
         (SMALL + 'limits_of = "ppo"', "has limits_of without limit_shares"),
         (SMALL + '[vary]\n"algo.discount" = 0.9', r"algo.discount in \[vary\] is 0.9; it must be a list"),

@@ -116,6 +116,10 @@ def points_of(found: Study, backend: str, costs: study_limits.Costs | None = Non
             envs.make(name, 1, needs_cost=False).close()  # if there is none, it says what there is
             raise UsageError(f"{name} is no task of ours, so it has no limit of its own to take limit_shares of")
         limits[name] = [c.limit for c in task.constraints] if task else []
+    try:
+        arguments.parse_count(found.steps)
+    except ValueError as error:
+        raise UsageError(f"{found.name}: steps: {error}") from None
     return definition.points(found, grid.seeds(found.seeds), costs or limits, backend)
 
 
