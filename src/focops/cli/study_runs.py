@@ -1,6 +1,7 @@
 """`focops study` and `focops studies`: a study's runs are a grid, and are trained, stopped and resumed as one."""
 
 import dataclasses
+import functools
 import math
 import os
 import shlex
@@ -15,7 +16,8 @@ import tyro
 from focops import envs
 from focops.cli import arguments, grid, grid_runs, study_limits
 from focops.cli.arguments import Address, Count, ResumeOptions
-from focops.display.numbers import clock, count, number
+from focops.config import default_config
+from focops.display.numbers import clock, count
 from focops.display.say import say
 from focops.errors import UsageError
 from focops.runs.directory import RunDirectory
@@ -24,8 +26,9 @@ from focops.studies import definition
 from focops.studies.definition import Point, Study
 
 _BACKENDS = {"local": "cpu", "ray": "cpu", "gpu": "mjx"}
-_LEARNING_SHARE = 0.6
-"""Of the rate of physics alone that training reaches, about: `benchmarks/speed.py`."""
+_ACTING_SECONDS, _LEARNING_SECONDS = 70e-6, 30e-6
+"""About: a call of the policy for all environments of a run, and what a sample takes beside that and its physics
+(`results/speed.md`)."""
 _MEASURED_SECONDS = 0.05
 _STOPPED = 128
 """Above this an exit status is that of a signal."""
@@ -202,34 +205,43 @@ def studies(words: list[str]) -> int:
 
     no_arguments("studies", words)
     table = Table("study", "runs", "samples", "time here", "", box=None, header_style="dim", pad_edge=False)
-    rates: dict[str, float] = {}
     for name in definition.builtin():
         found = definition.load(name)
         before = definition.measured(found)
         points = [*(points_of(before, "cpu") if before else []), *points_of(found, "cpu")]
-        for task in {words[0] for _, words in points} - set(rates):
-            rates[task] = _rate(task)
         steps = arguments.parse_count(found.steps)
-        seconds = sum(steps / rates[words[0]] for _, words in points) / (os.cpu_count() or 1)
+        seconds = steps * sum(_seconds_per_sample(point.words[:-1]) for point in points) / (os.cpu_count() or 1)
         table.add_row(name, str(len(points)), count(float(steps * len(points))), _duration(seconds), found.title)
     Console(highlight=False, width=None).print(table)
-    print("\nfocops study NAME runs one; times are estimates from the physics alone, on all cores of this machine")
+    print("\nfocops study NAME runs one; times are estimates for all cores of this machine, from its physics now")
     return 0
 
 
-def _rate(task: str) -> float:
-    """Samples per second of training on one core, about."""
+@functools.cache
+def _seconds_per_sample(words: tuple[str, ...]) -> float:
+    """Of training on one core, about. The words are those of a run, without the number of its seed."""
+    found = grid.split(words)
+    task, algorithm = (grid.value_of(found, flag, "") for flag in (grid.TASK, "--algo"))
+    preset: Any = grid.value_of(found, "--preset", "")
+    default = default_config(task, algorithm, preset).num_envs
+    number = int(grid.value_of(found, "--num-envs", str(default)))
+    return _physics_seconds(task, number) / number + _ACTING_SECONDS / number + _LEARNING_SECONDS
+
+
+@functools.cache
+def _physics_seconds(task: str, number: int) -> float:
+    """Of a step of so many environments."""
     import numpy as np
 
-    env = envs.make(task, 8)
-    action = np.zeros((8, env.spec.action_size), np.float32)
+    env = envs.make(task, number)
+    action = np.zeros((number, env.spec.action_size), np.float32)
     env.step(action)
     began, steps = time.perf_counter(), 0
     while time.perf_counter() - began < _MEASURED_SECONDS:
         env.step(action)
-        steps += 8
-    return _LEARNING_SHARE * steps / (time.perf_counter() - began)
+        steps += 1
+    return (time.perf_counter() - began) / steps
 
 
 def _duration(seconds: float) -> str:
-    return clock(seconds) if seconds < 3600 else f"{number(seconds / 3600)} h"
+    return clock(seconds) if seconds < 3600 else f"{seconds / 3600:.2g} h"
