@@ -124,7 +124,7 @@ def job(tmp_path: Path, name: str, program: str) -> Job:
 
 
 def run_all(base: Path, jobs: list[Job], at_once: int) -> int:
-    return engines.run(base, jobs, {"cpu": local.Local(at_once)}, quiet=True)
+    return engines.run(base, jobs, {"cpu": local.Local(at_once)}, quiet=True, again="again")
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """`--engine ray` on a cluster of two nodes: whatever is killed, nothing is lost, and the bytes are those of `local`."""
 
+import signal
 import subprocess
 import sys
 import threading
@@ -14,7 +15,7 @@ from focops import cli
 from focops.cli.engines import Job, mirror, ray_cluster
 from focops.runs import checkpoint
 from focops.runs.directory import RunDirectory
-from tests.resume.tiny import results
+from tests.resume.tiny import metrics, results
 
 MINE = """
 title = "Mine"
@@ -69,6 +70,21 @@ def wait_for(condition: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
+def test_ctrl_c_stops_the_runs_of_all_machines_with_checkpoints(cluster: Any, tmp_path: Path) -> None:
+    """Which come back: none is due for long."""
+    (tmp_path / "mine.toml").write_text(MINE.replace('"checkpoint-every" = 2', '"checkpoint-every" = 1000'))
+    base = tmp_path / "ray"
+    words = ["study", str(tmp_path / "mine.toml"), "--out", str(base), "--engine", "ray", "--address", cluster.address]
+    driver = subprocess.Popen([sys.executable, "-c", DRIVER, *words], stderr=subprocess.PIPE, text=True)
+    wait_for(lambda: all((base / name / "metrics.jsonl").is_file() for name in RUNS))
+    driver.send_signal(signal.SIGINT)
+    _, said = driver.communicate(timeout=60)
+    assert driver.returncode == 128 + signal.SIGINT
+    assert f"Go on with:  focops study {tmp_path / 'mine.toml'} --out {base} --engine ray --address" in said
+    assert newest(base) == [len(metrics(base / name)) for name in RUNS]
+    assert not any(RunDirectory(base / name).is_finished() for name in RUNS)
+
+
 def test_a_killed_driver_and_a_lost_node_lose_nothing_and_the_bytes_are_those_of_local(
     cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -113,7 +129,7 @@ def test_a_node_with_another_focops_fails_its_runs_and_says_so(
     assert cli.main([*words, "--out", str(tmp_path / "ray")]) == 1
     said = capsys.readouterr().err
     assert said.count("and 9.9 where the study was started") == len(RUNS)
-    assert f"failed: 2 of 2. Try them again with:  focops resume {tmp_path / 'ray'} --engine ray --address" in said
+    assert f"failed: 2 of 2. Try them again with:  focops study {tmp_path / 'mine.toml'} --engine ray --address" in said
 
 
 def test_what_changes_in_a_directory_comes_back_and_nothing_else(tmp_path: Path) -> None:

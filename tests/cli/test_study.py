@@ -55,6 +55,33 @@ def test_a_study_trains_goes_on_grows_and_repeats_nothing(mine, tmp_path, capsys
     assert "4 runs" in capsys.readouterr().out
 
 
+def test_limits_are_shares_of_what_ppo_costs_and_stay_when_seeds_are_added(mine, tmp_path, capsys):
+    base, small = tmp_path / "out", MINE.replace("evaluate_best", "#").replace("1, 100", "0.5")
+    (tmp_path / "plain.toml").write_text(small.replace('"focops"', '"ppo"').replace("limit_shares", "#"))
+    (tmp_path / "half.toml").write_text(small.replace("[set]", 'limits_of = "ppo"\n[set]'))
+    assert cli.main(["study", str(tmp_path / "plain.toml"), "--out", str(base), "--seeds", "1"]) == 0
+    before = times(base)
+    words = ["study", str(tmp_path / "half.toml"), "--out", str(base)]
+    assert cli.main([*words, "--seeds", "1"]) == 0
+    assert before.items() <= times(base).items()  # PPO's run is used as it is
+    summary = RunDirectory(base / "PointCircle,ppo,seed=0").summary
+    assert summary
+    limit = pytest.approx(0.5 * summary["discounted_cost_mean"]["outside"], rel=1e-6)
+    assert cli.main(words) == 0
+    runs = [f"PointCircle,focops,limit=0.5,seed={seed}" for seed in range(2)]
+    assert [RunDirectory(base / name).config.cost_limit for name in runs] == [(limit,)] * 2
+    assert "limits of PointCircle: 0.5 of" in capsys.readouterr().out
+
+
+def test_a_task_without_measured_costs_is_left_out_and_named(mine, tmp_path, capsys):
+    base, text = tmp_path / "out", MINE.replace("evaluate_best", "#").replace("[set]", 'limits_of = "ppo"\n[set]')
+    (tmp_path / "short.toml").write_text(text.replace("1024", "64").replace("512", "64").replace("256", "64"))
+    assert cli.main(["study", str(tmp_path / "short.toml"), "--out", str(base), "--seeds", "1"]) == 1
+    said = " ".join(capsys.readouterr().err.split())
+    assert "PointCircle is left out: a ppo run of 64 samples ended without an episode; give more --steps" in said
+    assert [path.name for path in base.glob("Point*")] == ["PointCircle,ppo,seed=0"]
+
+
 def test_runs_begun_on_the_cpu_end_there_and_the_others_follow_the_engine(mine, tmp_path, monkeypatch, capsys):
     base, one = tmp_path / "out", ["study", mine, "--out", str(tmp_path / "out"), "--steps", "512"]
     assert cli.main([*one, "--seeds", "1"]) == 0

@@ -131,7 +131,7 @@ def test_a_grid_of_programs_that_goes_away_begins_no_more_of_them(tmp_path: Path
 
     monkeypatch.setattr(gpu.Gpu, "programs", lambda *_: [[job] for job in jobs])
     monkeypatch.setattr(gpu.Gpu, "_train", move)
-    assert engines.run(base, jobs, {"mjx": gpu.Gpu()}, quiet=True) == 1
+    assert engines.run(base, jobs, {"mjx": gpu.Gpu()}, quiet=True, again="again") == 1
     said = " ".join(capsys.readouterr().err.split())
     assert f"seed=1: not begun: {base} was removed or renamed" in said
     assert not base.exists()
@@ -143,7 +143,7 @@ def test_a_grid_that_goes_away_begins_no_more_runs(tmp_path: Path, capsys: pytes
     base.mkdir()
     program = f"import os; os.rename({str(base)!r}, {str(tmp_path / 'moved')!r}); raise SystemExit(1)"
     jobs = [Job(name, base / name, ["-c", program]) for name in ("seed=0", "seed=1")]
-    assert engines.run(base, jobs, {"cpu": local.Local(1)}, quiet=True) == 1
+    assert engines.run(base, jobs, {"cpu": local.Local(1)}, quiet=True, again="again") == 1
     said = " ".join(capsys.readouterr().err.split())
     assert f"seed=0: {base / 'seed=0'} was removed or renamed while the run was at work" in said
     assert f"seed=1: not begun: {base} was removed or renamed" in said

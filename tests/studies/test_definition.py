@@ -50,12 +50,38 @@ def test_limits_are_shares_of_the_tasks_own():
     assert found == [(pytest.approx(0.5 * 103.115),), (pytest.approx(1.5 * 103.115),)]
 
 
+def test_limits_of_another_algorithm_are_shares_of_what_its_runs_cost():
+    study = definition.parse("s", SMALL + 'limit_shares = [0.5, 1.5]\nlimits_of = "ppo"')
+    found = [
+        arguments.parse(point.words).config.cost_limit
+        for point in points_of(study, "cpu", {"AntSpeed": [200.0], "HopperSpeed": [80.0]})
+    ]
+    assert found == [(100.0,), (300.0,)] * 2 + [(40.0,), (120.0,)] * 2
+
+
+def test_the_runs_that_limits_are_taken_from_are_those_of_a_study_of_their_algorithm():
+    """So that the PPO runs of `speed-limit` serve `thresholds`."""
+    first = definition.measured(definition.load("thresholds"))
+    assert first is not None
+    of_speed_limit = points_of(definition.narrowed(definition.load("speed-limit"), algorithms=("ppo",)), "cpu")
+    assert points_of(first, "cpu") == of_speed_limit
+    assert definition.measured(definition.load("speed-limit")) is None
+
+
 def test_a_setting_is_left_out_where_an_algorithm_does_not_have_it():
     study = definition.parse("s", SMALL + '[set]\n"algo.minibatch-size" = 256\n"num-envs" = 8')
     first_order, second_order = (points_of(study, "cpu")[i] for i in (0, 1))
     assert grid.value_of(grid.split(first_order.words), "--algo.minibatch-size", "") == "256"
     assert grid.value_of(grid.split(second_order.words), "--algo.minibatch-size", "") == ""
     assert arguments.parse(second_order.words).config.num_envs == 8
+
+
+def test_several_numbers_of_one_flag_are_a_list():
+    study = definition.parse("s", SMALL + '[set]\n"algo.hidden" = [8, 4]\n[vary]\n"cost-limit" = [[0.1234567], [25]]')
+    first = points_of(study, "cpu")[0]
+    assert first.name == "AntSpeed,focops,cost-limit=0.1234567,seed=0"
+    config = arguments.parse(first.words).config
+    assert (config.algo.hidden, config.cost_limit) == ((8, 4), (0.1234567,))
 
 
 def test_a_study_is_narrowed_by_what_is_given():
@@ -72,7 +98,14 @@ def test_a_study_is_narrowed_by_what_is_given():
         (SMALL + "colour = 1", "unknown entry 'colour'; there are: algorithms, "),
         ('title = "x"\ntasks = ["AntSpeed"]', "lacks algorithms"),
         (SMALL.replace('["focops", "cpo"]', '"focops"'), "algorithms is 'focops'; it must be a list"),
+        ('title = 5\ntasks = ["AntSpeed"]\nalgorithms = ["focops"]', "title is 5; it must be a text in quotes"),
+        (SMALL + "seeds = true", "seeds is True; it must be their number, or which"),
+        (SMALL + 'evaluate_best = "mine"', "evaluate_best is 'mine'; there is: paper"),
+        (SMALL + '[set]\n"algo.temprature" = 2', r"\[set\] has 'algo.temprature', a flag that none of focops, cpo has"),
+        (SMALL + "[vary]\nseed = [1, 2]", r"\[vary\] has 'seed'; leave it out: seeds is an entry of its own"),
+        (SMALL + 'limit_shares = [1]\n[set]\n"cost-limit" = 3', "cost-limit beside limit_shares; leave one of them"),
         (SMALL + "limit_shares = [0]", "limit_shares has 0; it must be a positive number"),
+        (SMALL + 'limits_of = "ppo"', "has limits_of without limit_shares"),
         (SMALL + '[vary]\n"algo.discount" = 0.9', r"algo.discount in \[vary\] is 0.9; it must be a list"),
         (SMALL + "set = 3", "set is 3; it must be a table"),
     ],

@@ -8,6 +8,7 @@ import pytest
 from focops.studies import statistics
 from focops.studies.comparison import figures, improvement, over_tasks, sensitivity
 from focops.studies.groups import grouped
+from focops.studies.panels import panels
 from focops.studies.report import Study
 from focops.studies.results import read
 from focops.studies.tables import Cell, Table, all_tasks, tables, to_html, to_latex, to_markdown
@@ -95,6 +96,39 @@ def test_over_tasks_rewards_are_shares_of_the_published_ones(tmp_path):
     assert estimate.value == pytest.approx(1.0, abs=0.1)
     assert all_tasks(found)[0].rows[0][1].value == estimate.value
     assert all_tasks(found[:1]) == []
+
+
+def test_what_was_published_stands_beside_runs_of_the_published_limit_only(tmp_path):
+    for limit in (51.5575, 103.115):
+        own = {"cost_limit": [limit], "constraints": {"speed": limit}}
+        make_grid(tmp_path / f"{limit}", task="AntSpeed-v0", reward=1830.0, cost=limit, **own)
+    strict, own = (figures(group) for group in groups(tmp_path))
+    assert [each and each.published and each.published.reward for each in (strict, own)] == [None, 1830.0]
+
+
+def test_limits_are_drawn_of_the_algorithms_that_look_at_them(tmp_path):
+    make_grid(tmp_path / "ppo", algorithm="ppo", constraints={"speed": 10.0})
+    make_grid(tmp_path / "focops", constraints={"speed": 20.0})
+    found = groups(tmp_path)
+    assert [panel.limits for panel in panels(found) if panel.metric == "cost/speed"] == [(20.0,)]
+    assert [panel.limits for panel in panels(found[1:]) if panel.metric == "cost/speed"] == [(10.0,)]
+
+
+def test_algorithms_of_which_the_same_setting_varies_are_rows_of_one_sensitivity(tmp_path):
+    for algorithm in ("focops", "ppo_lagrangian"):
+        for nu_max in (1.0, 2.0, 10.0):
+            own = {"algorithm": algorithm, "algo": {"nu_max": nu_max}, "reward": 100 * nu_max}
+            make_grid(tmp_path / f"{algorithm}-{nu_max}", seeds=1, **own)
+    (found,) = sensitivity(groups(tmp_path))
+    assert (found.column_setting, found.columns) == ("nu_max", ["1", "2", "10"])
+    assert (found.row_setting, found.rows) == ("algorithm", ["focops", "ppo_lagrangian"])
+    assert found.reward[1][0] == groups(tmp_path)[3].final("return_mean").mean()
+
+
+def test_limits_as_settings_are_in_the_order_of_their_size(tmp_path):
+    for limit in (122.0, 40.0, 81.0):
+        make_grid(tmp_path / f"{limit}", seeds=1, cost_limit=[limit], constraints={"speed": limit})
+    assert [group.label for group in groups(tmp_path)] == [f"focops · cost_limit {limit}" for limit in (40, 81, 122)]
 
 
 def test_sensitivity_is_a_table_of_two_settings(tmp_path):

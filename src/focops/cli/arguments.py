@@ -125,7 +125,7 @@ class ResumeOptions:
     wandb: tyro.conf.FlagCreatePairsOff[bool] = False
     """Log to Weights & Biases as well."""
     jobs: int = 0
-    """Runs of a grid at once; 0: one per core."""
+    """Runs of a grid at once; of one with --backend mjx, programs. 0: a run per core, one program."""
     engine: Literal["local", "ray"] = "local"
     """What goes on with the runs of a grid on CPUs: processes of this machine, or a Ray cluster."""
     address: Address = None
@@ -200,7 +200,7 @@ class _TrainArguments(TrainConfig):
     seeds: Annotated[str, _hint("SEEDS", "")] = ""
     """Several seeds, as 0..3 or 0,2,5: one run each."""
     jobs: int = 0
-    """Runs of a grid at once on the CPU; 0: one per core."""
+    """Runs of a grid at once; with --backend mjx programs at once. 0: a run per core, one program."""
     quiet: tyro.conf.FlagCreatePairsOff[bool] = False
     """Print only the result, at the end."""
     wandb: tyro.conf.FlagCreatePairsOff[bool] = False

@@ -1,4 +1,4 @@
-"""A run of a grid as a process that ends with the grid:  python -m focops.cli.child train …"""
+"""A run of a grid, or several as one program, as a process that ends with it: python -m focops.cli.child train …"""
 
 import os
 import signal
@@ -27,6 +27,7 @@ def _end_with_parent() -> None:
 
 if __name__ == "__main__":
     _end_with_parent()
-    from focops.cli import main
+    from focops.cli import COMMANDS, main
 
+    COMMANDS["program"] = ("FOLDER", "train the runs that a file there names as one program", "engines.programs:train")
     sys.exit(main())

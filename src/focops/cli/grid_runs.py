@@ -32,7 +32,8 @@ def train(runs: Sequence[tuple[str, Options, Sequence[str]]]) -> int:
         check(base, name, options)
     jobs = [_new_job(base, name, words, options.config) for name, options, words in runs]
     write(base, {job.name: job.words for job in jobs})
-    return engines.run(base, jobs, engines_for(ResumeOptions(base, jobs=first.jobs, sinks=first.sinks)), first.quiet)
+    how = ResumeOptions(base, jobs=first.jobs, sinks=first.sinks)
+    return engines.run(base, jobs, engines_for(how), first.quiet, _again(how))
 
 
 def parse(words: Sequence[str]) -> Options:
@@ -75,12 +76,13 @@ def read(base: Path) -> dict[str, list[str]]:
         raise UsageError(f"{file} is damaged: {error}; resume its runs one by one") from None
 
 
-def resume(options: ResumeOptions, only: Collection[str] | None = None) -> int:
-    """Resume the grid's runs that are not finished, or only those of some names; the exit status."""
+def resume(options: ResumeOptions, only: Collection[str] | None = None, again: str = "") -> int:
+    """Resume the grid's runs that are not finished, or only those of some names; the exit status. `again` is the
+    command that goes on with them, if it is another one."""
     base = options.run
     described = {name: words for name, words in read(base).items() if only is None or name in only}
     jobs = [described_job(base, name, words, options) for name, words in described.items()]
-    return engines.run(base, jobs, engines_for(options), options.quiet, engine_flags(options))
+    return engines.run(base, jobs, engines_for(options), options.quiet, again or _again(options))
 
 
 def engine_flags(options: ResumeOptions) -> str:
@@ -88,11 +90,17 @@ def engine_flags(options: ResumeOptions) -> str:
     return " --engine ray" * (options.engine == "ray") + f" --address {options.address}" * bool(options.address)
 
 
+def _again(options: ResumeOptions) -> str:
+    """The command that goes on with the grid."""
+    return resume_command(options.run) + engine_flags(options) + f" --jobs {options.jobs}" * bool(options.jobs)
+
+
 def engines_for(options: ResumeOptions) -> dict[Backend, Engine]:
     from focops.cli.engines.gpu import Gpu
     from focops.cli.engines.local import Local
+    from focops.cli.engines.programs import Programs
 
-    gpu = Gpu(options.sinks, options.steps, options.changes)
+    gpu = Programs(options) if options.jobs > 1 else Gpu(options.sinks, options.steps, options.changes)
     if options.engine == "ray":
         from focops.cli.engines.ray_cluster import RayCluster
 

@@ -1,8 +1,10 @@
 """`focops study` and `focops studies`: a study's runs are a grid, and are trained, stopped and resumed as one."""
 
 import dataclasses
+import functools
 import math
 import os
+import shlex
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,9 +14,10 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from focops import envs
-from focops.cli import arguments, grid, grid_runs
+from focops.cli import arguments, grid, grid_runs, study_limits
 from focops.cli.arguments import Address, Count, ResumeOptions
-from focops.display.numbers import clock, count, number
+from focops.config import default_config
+from focops.display.numbers import clock, count
 from focops.display.say import say
 from focops.errors import UsageError
 from focops.runs.directory import RunDirectory
@@ -23,9 +26,12 @@ from focops.studies import definition
 from focops.studies.definition import Point, Study
 
 _BACKENDS = {"local": "cpu", "ray": "cpu", "gpu": "mjx"}
-_LEARNING_SHARE = 0.6
-"""Of the rate of physics alone that training reaches, about: `benchmarks/speed.py`."""
+_ACTING_SECONDS, _LEARNING_SECONDS = 70e-6, 30e-6
+"""About: a call of the policy for all environments of a run, and what a sample takes beside that and its physics
+(`results/speed.md`)."""
 _MEASURED_SECONDS = 0.05
+_STOPPED = 128
+"""Above this an exit status is that of a signal."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +61,7 @@ class StudyOptions:
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="(default: runs/study-NAME)")] = None
     """The study's directory."""
     jobs: int = 0
-    """Runs at once on the CPU; 0: one per core."""
+    """Runs at once; with --engine gpu programs at once. 0: a run per core, one program."""
     quiet: tyro.conf.FlagCreatePairsOff[bool] = False
     """Print only the result, at the end."""
 
@@ -75,24 +81,49 @@ def study(words: list[str]) -> int:
         engine="ray" if options.engine == "ray" else "local", address=options.address,
     )  # fmt: skip
     arguments.check_engine(how)
-    points = points_of(found, _BACKENDS[options.engine])
+    again = shlex.join(["focops", "study", *words])
+    return _train(found, how, _BACKENDS[options.engine], again)
+
+
+def _train(found: Study, how: ResumeOptions, backend: str, again: str) -> int:
+    """First the runs that limits are taken from, if it has such, then its own."""
+    points, before, status = points_of(found, backend), definition.measured(found), 0
+    if before is not None:
+        for name, words in points:  # with the tasks' own limits in place of those to come
+            if not RunDirectory(how.run / name).config_file.is_file():
+                grid_runs.check(how.run, name, grid_runs.parse(words))
+        of = points_of(before, backend)
+        _describe(how.run, found, of)
+        status = grid_runs.resume(how, {name for name, _ in of}, again)
+        if status > _STOPPED:
+            return status
+        costs = study_limits.measured(how.run, found, {t: [n for n, w in of if w[0] == t] for t in found.tasks})
+        if not costs:
+            return 1
+        print(study_limits.told(found, costs))
+        status = status or int(len(costs) < len(found.tasks))
+        points = points_of(dataclasses.replace(found, tasks=tuple(costs)), backend, costs)
     _describe(how.run, found, points)
-    status = grid_runs.resume(how, only={name for name, _ in points})
-    if status == 0 and found.evaluate_best:
+    status = grid_runs.resume(how, {name for name, _ in points}, again) or status
+    if status < _STOPPED and found.evaluate_best:
         _evaluate_best(how.run, found, points)
     return status
 
 
-def points_of(found: Study, backend: str) -> list[Point]:
-    """Every run of a study, checked for its tasks."""
+def points_of(found: Study, backend: str, costs: study_limits.Costs | None = None) -> list[Point]:
+    """Every run of a study, checked for its tasks. Limits are shares of `costs`, or of the tasks' own limits."""
     limits = {}
     for name in found.tasks:
         task = envs.find(name)
-        if task is None and found.limit_shares:
+        if task is None and (found.limit_shares or found.limits_of):
             envs.make(name, 1, needs_cost=False).close()  # if there is none, it says what there is
             raise UsageError(f"{name} is no task of ours, so it has no limit of its own to take limit_shares of")
         limits[name] = [c.limit for c in task.constraints] if task else []
-    return definition.points(found, grid.seeds(found.seeds), limits, backend)
+    try:
+        arguments.parse_count(found.steps)
+    except ValueError as error:
+        raise UsageError(f"{found.name}: steps: {error}") from None
+    return definition.points(found, grid.seeds(found.seeds), costs or limits, backend)
 
 
 def _describe(base: Path, found: Study, points: list[Point]) -> None:
@@ -174,33 +205,43 @@ def studies(words: list[str]) -> int:
 
     no_arguments("studies", words)
     table = Table("study", "runs", "samples", "time here", "", box=None, header_style="dim", pad_edge=False)
-    rates: dict[str, float] = {}
     for name in definition.builtin():
         found = definition.load(name)
-        points = points_of(found, "cpu")
-        for task in {words[0] for _, words in points} - set(rates):
-            rates[task] = _rate(task)
+        before = definition.measured(found)
+        points = [*(points_of(before, "cpu") if before else []), *points_of(found, "cpu")]
         steps = arguments.parse_count(found.steps)
-        seconds = sum(steps / rates[words[0]] for _, words in points) / (os.cpu_count() or 1)
+        seconds = steps * sum(_seconds_per_sample(point.words[:-1]) for point in points) / (os.cpu_count() or 1)
         table.add_row(name, str(len(points)), count(float(steps * len(points))), _duration(seconds), found.title)
     Console(highlight=False, width=None).print(table)
-    print("\nfocops study NAME runs one; times are estimates from the physics alone, on all cores of this machine")
+    print("\nfocops study NAME runs one; times are estimates for all cores of this machine, from its physics now")
     return 0
 
 
-def _rate(task: str) -> float:
-    """Samples per second of training on one core, about."""
+@functools.cache
+def _seconds_per_sample(words: tuple[str, ...]) -> float:
+    """Of training on one core, about. The words are those of a run, without the number of its seed."""
+    found = grid.split(words)
+    task, algorithm = (grid.value_of(found, flag, "") for flag in (grid.TASK, "--algo"))
+    preset: Any = grid.value_of(found, "--preset", "")
+    default = default_config(task, algorithm, preset).num_envs
+    number = int(grid.value_of(found, "--num-envs", str(default)))
+    return _physics_seconds(task, number) / number + _ACTING_SECONDS / number + _LEARNING_SECONDS
+
+
+@functools.cache
+def _physics_seconds(task: str, number: int) -> float:
+    """Of a step of so many environments."""
     import numpy as np
 
-    env = envs.make(task, 8)
-    action = np.zeros((8, env.spec.action_size), np.float32)
+    env = envs.make(task, number)
+    action = np.zeros((number, env.spec.action_size), np.float32)
     env.step(action)
     began, steps = time.perf_counter(), 0
     while time.perf_counter() - began < _MEASURED_SECONDS:
         env.step(action)
-        steps += 8
-    return _LEARNING_SHARE * steps / (time.perf_counter() - began)
+        steps += 1
+    return (time.perf_counter() - began) / steps
 
 
 def _duration(seconds: float) -> str:
-    return clock(seconds) if seconds < 3600 else f"{number(seconds / 3600)} h"
+    return clock(seconds) if seconds < 3600 else f"{seconds / 3600:.2g} h"

@@ -6,8 +6,9 @@ from typing import NamedTuple
 import numpy as np
 
 from focops.core.spec import Constraint
+from focops.envs import tasks
 from focops.studies import statistics
-from focops.studies.groups import Group, order, text
+from focops.studies.groups import Group, is_limited, order, text
 from focops.studies.published import Published, published
 from focops.studies.statistics import Estimate
 
@@ -54,6 +55,7 @@ class Sensitivity(NamedTuple):
     """How reward and cost depend on two settings, or on one (then `rows` has one entry)."""
 
     algorithm: str
+    """"" if each row is of one."""
     column_setting: str
     row_setting: str
     columns: list[str]
@@ -67,7 +69,7 @@ def figures(group: Group) -> Figures | None:
     """None before an episode has ended."""
     if not group.compared:
         return None
-    known = published(group.task, group.algorithm)
+    known = published(group.task, group.algorithm) if _has_the_tasks_limits(group) else None
     rewards = group.final("return_mean")
     reward = statistics.mean(rewards)
     difference = statistics.in_standard_errors(reward, known.reward, known.reward_interval) if known else np.nan
@@ -87,7 +89,7 @@ def over_tasks(groups: Sequence[Group]) -> dict[str, tuple[list[str], Estimate]]
     scores: dict[str, dict[str, np.ndarray]] = {}
     for group in groups:
         known = published(group.task, "focops")
-        if known and group.compared:
+        if known and group.compared and _has_the_tasks_limits(group):
             scores.setdefault(group.label, {})[group.task] = group.final("return_mean") / known.reward
     return {
         label: (list(tasks), statistics.interquartile_mean(*tasks.values()))
@@ -97,7 +99,8 @@ def over_tasks(groups: Sequence[Group]) -> dict[str, tuple[list[str], Estimate]]
 
 
 def sensitivity(groups: Sequence[Group]) -> list[Sensitivity]:
-    """Of every algorithm with settings that vary: the two that have the most values, averaged over the others."""
+    """Of every algorithm with settings that vary: the two that have the most values, averaged over the others.
+    Algorithms of which the same one varies are the rows of one."""
     found = []
     for algorithm in dict.fromkeys(group.algorithm for group in groups):
         own = [group for group in groups if group.algorithm == algorithm and group.compared]
@@ -105,7 +108,18 @@ def sensitivity(groups: Sequence[Group]) -> list[Sensitivity]:
         varied = sorted((name for name in values if len(values[name]) > 1), key=lambda name: -len(values[name]))[:2]
         if varied:
             found.append(_sensitivity(algorithm, own, values, *(*varied, "")[:2]))
-    return found
+    return _merged(found)
+
+
+def _merged(found: list[Sensitivity]) -> list[Sensitivity]:
+    is_alike = len({(each.column_setting, each.row_setting, *each.columns) for each in found}) == 1
+    if len(found) < 2 or not is_alike or found[0].row_setting:
+        return found
+    rows = [each.algorithm for each in found]
+    return [
+        Sensitivity("", found[0].column_setting, "algorithm", found[0].columns, rows,
+                    [each.reward[0] for each in found], [each.cost[0] for each in found])
+    ]  # fmt: skip
 
 
 def _sensitivity(
@@ -120,6 +134,14 @@ def _sensitivity(
     column_name, row_name = column.removeprefix("algo."), row.removeprefix("algo.")
     reward = table(lambda group: float(group.final("return_mean").mean()))
     return Sensitivity(algorithm, column_name, row_name, columns, rows, reward, table(_worst_share))
+
+
+def _has_the_tasks_limits(group: Group) -> bool:
+    """What was published is of these: of another limit it says nothing. An algorithm that looks at none has any."""
+    given, task = group.runs[0].settings.get("cost_limit"), tasks.find(group.task)
+    if given is None or task is None or not is_limited(group):
+        return True
+    return np.allclose(given, [constraint.limit for constraint in task.constraints], rtol=1e-3)
 
 
 def _cost(group: Group, constraint: Constraint, known: Published | None) -> CostFigures:

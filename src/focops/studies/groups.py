@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from focops.algorithms import ALGORITHMS, is_constrained
 from focops.core.spec import Constraint
 from focops.studies import statistics
 from focops.studies.results import RunResult
@@ -83,6 +84,11 @@ class Group:
         )  # fmt: skip
 
 
+def is_limited(group: Group) -> bool:
+    """Whether its algorithm looks at the limits; one that is not known here does."""
+    return group.algorithm not in ALGORITHMS or is_constrained(group.algorithm)
+
+
 def grouped(runs: Sequence[RunResult]) -> list[Group]:
     """The runs by task, algorithm and the settings that differ; in the order of these."""
     families: dict[tuple[str, str], list[RunResult]] = {}
@@ -136,9 +142,12 @@ def _known(run: RunResult, metric: str, x_axis: XAxis) -> tuple[np.ndarray, np.n
 
 
 def order(value: Any) -> tuple[int, float, str]:
-    """Numbers by size, before everything else by name."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return (0, float(value), "") if is_number else (1, 0.0, json.dumps(value))
+    """Numbers by size, before everything else by name. A list is ordered by its first entry, as limits are."""
+    if isinstance(value, list) and value:
+        return (*order(value[0])[:2], json.dumps(value))
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return 0, float(value), ""
+    return 1, 0.0, json.dumps(value)
 
 
 def text(value: Any) -> str:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from focops.studies.groups import Group, XAxis
+from focops.studies.groups import Group, XAxis, is_limited
 
 X_TITLE: dict[XAxis, str] = {"samples": "samples", "time": "wall-clock hours"}
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -42,8 +42,9 @@ def styles(labels: Sequence[str]) -> dict[str, Style]:
 def panels(groups: Sequence[Group]) -> list[Panel]:
     """Of one task: return, cost and multiplier of each constraint, KL."""
     constraints = {c.name: c for group in groups for c in group.constraints}
+    limited = [group for group in groups if is_limited(group)] or groups  # those of the others mean nothing beside them
     limits = {
-        name: tuple(dict.fromkeys(c.limit for group in groups for c in group.constraints if c.name == name))
+        name: tuple(dict.fromkeys(c.limit for group in limited for c in group.constraints if c.name == name))
         for name in constraints
     }
     return [

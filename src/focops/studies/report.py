@@ -140,6 +140,7 @@ def _group(group: Group, found: Figures | None) -> dict[str, Any]:
     }
     return {
         "label": group.label,
+        "algorithm": group.algorithm,
         "seeds": len(group.runs),
         "curves": curves,
         "dots": [

@@ -15,7 +15,6 @@ from focops.config import Backend, TrainConfig
 from focops.display.grid import choose_display
 from focops.errors import UsageError
 from focops.runs.directory import RunDirectory
-from focops.runs.files import resume_command
 from focops.runs.sinks import read_last
 
 State = Literal["waiting", "running", "done", "failed", "stopped"]
@@ -99,8 +98,9 @@ class Engine(Protocol):
         ...
 
 
-def run(base: Path, jobs: Sequence[Job], engines: dict[Backend, Engine], quiet: bool, flags: str = "") -> int:
-    """Train the waiting jobs, each by the engine for its backend; the exit status. `flags` resume it by the same."""
+def run(base: Path, jobs: Sequence[Job], engines: dict[Backend, Engine], quiet: bool, again: str) -> int:
+    """Train the waiting jobs, each by the engine for its backend; the exit status. `again` is the command that goes on
+    with them."""
 
     def kill() -> None:
         for engine in engines.values():
@@ -112,7 +112,6 @@ def run(base: Path, jobs: Sequence[Job], engines: dict[Backend, Engine], quiet: 
             own = [job for job in jobs if job.state == "waiting" and job.backend == backend]
             if own and not stopped:
                 engine.run(own, watch)
-    again = resume_command(base) + flags
     return conclude(again, [_failure(job) for job in jobs if job.state == "failed"], len(jobs), stopped)
 
 

@@ -5,19 +5,16 @@ lost goes on elsewhere from the last checkpoint that came back.
 
 import contextlib
 import importlib.util
-import itertools
 import logging
 import os
-import shutil
 import socket
-import time
 from collections.abc import Iterator, Sequence
 from importlib import metadata
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from focops.cli.engines import Job, State, Watch, mirror
-from focops.cli.engines.local import KILL, POLL_SECONDS, Process, own_cores
+from focops.cli.engines.local import POLL_SECONDS
+from focops.cli.engines.ray_task import Order, Report, Stops, work
 from focops.display.say import say
 from focops.errors import UsageError
 from focops.runs import checkpoint
@@ -32,34 +29,13 @@ _LOSSES = 5
 _CONNECT_SECONDS = 5.0
 
 
-class Order(NamedTuple):
-    """What a task is to do."""
-
-    name: str
-    directory: str
-    """On the machine that asks for it."""
-    words: list[str]
-    cores: int
-    pieces: list[mirror.Piece]
-    version: str
-    """Of focops."""
-    report_s: float
-
-
-class Report(NamedTuple):
-    """What has become of a task's run since its last report."""
-
-    changes: mirror.Changes
-    state: State
-    error: str = ""
-
-
 class Task:
     """A run that Ray has, as this machine sees it."""
 
     def __init__(self, job: Job) -> None:
         self.job, self.losses = job, 0
         self._lock: Lock | None = None
+        self._asked = False
         self._had: set[str] = set()
         self._newest = 0
 
@@ -77,6 +53,12 @@ class Task:
     def take(self, report: Report) -> None:
         mirror.write(self.job.directory, report.changes, self._had)
         self._had = report.changes.names
+
+    def ask(self, stops: Any) -> None:
+        """Ask its run to stop, once."""
+        if not self._asked:
+            self._asked = True
+            stops.ask.remote(self.job.name)
 
     def lost(self) -> bool:
         """Its machine was lost; whether it may try another."""
@@ -107,18 +89,18 @@ class RayCluster:
 
     def run(self, jobs: Sequence[Job], watch: Watch) -> None:
         with _connected(self._address) as ray:
-            remote = ray.remote(max_retries=0)(work)
+            remote, stops = ray.remote(max_retries=0)(work), _stops(ray)
             waiting, tasks = [Task(job) for job in jobs], dict[Any, Task]()
+            next_ones = lambda: [] if watch.stopped else waiting or _more(ray, len(tasks), watch)
             try:
-                while not watch.stopped and ((waiting := waiting or _more(ray, len(tasks), watch)) or tasks):
+                while (waiting := next_ones()) or tasks:
                     while waiting and len(tasks) < _SUBMITTED:
-                        self._submit(remote, waiting.pop(0), tasks, watch)
+                        self._submit(remote, stops, waiting.pop(0), tasks, watch)
                     ready, _ = ray.wait(list(tasks), timeout=POLL_SECONDS, fetch_local=False) if tasks else ([], [])
                     for generator in ready:
                         waiting += self._receive(ray, generator, tasks, watch)
-                    for generator in [each for each, task in tasks.items() if watch.unwanted(task.job)]:
-                        ray.cancel(generator)
-                        self._end(tasks.pop(generator), watch, "stopped")
+                    for generator in [each for each, t in tasks.items() if watch.stopped or watch.unwanted(t.job)]:
+                        self._stop(ray, stops, generator, tasks, watch)
                     watch.progress()
             finally:
                 for generator, task in tasks.items():
@@ -130,7 +112,19 @@ class RayCluster:
     def kill(self) -> None:
         """Ray ends the tasks of a process that has ended."""
 
-    def _submit(self, remote: Any, task: Task, tasks: dict[Any, Task], watch: Watch) -> None:
+    def _stop(self, ray: Any, stops: Any, generator: Any, tasks: dict[Any, Task], watch: Watch) -> None:
+        """Ask a task's run to stop, with a checkpoint that comes with its last report; forget one that is not begun."""
+        task = tasks[generator]
+        if task.job.state == "running":
+            task.ask(stops)
+            return
+        ray.cancel(generator)
+        del tasks[generator]
+        task.close()
+        if not watch.stopped:
+            watch.now(task.job, "stopped")
+
+    def _submit(self, remote: Any, stops: Any, task: Task, tasks: dict[Any, Task], watch: Watch) -> None:
         if watch.unwanted(task.job):
             self._end(task, watch, "stopped")
             return
@@ -140,7 +134,7 @@ class RayCluster:
             task.close()
             watch.now(task.job, "failed", f"not begun: {getattr(error, 'strerror', None) or error}")
             return
-        tasks[remote.options(num_cpus=max(1, order.cores), name=f"focops {order.name}").remote(order)] = task
+        tasks[remote.options(num_cpus=max(1, order.cores), name=f"focops {order.name}").remote(order, stops)] = task
 
     def _receive(self, ray: Any, generator: Any, tasks: dict[Any, Task], watch: Watch) -> list[Task]:
         """Take a task's next report; the task if it is to be submitted again."""
@@ -158,13 +152,16 @@ class RayCluster:
         except ray.exceptions.RayTaskError as error:
             ending = "failed", str(error.cause or error).strip().splitlines()[-1]
         except ray.exceptions.RayError as error:
-            if task.lost():
+            if watch.stopped:
+                ending = "stopped", ""
+            elif task.lost():
                 del tasks[generator]
                 where = f"from iteration {task.newest}" if task.newest else "from its start"
                 say("lost", f"the machine of {task.job.name} ({type(error).__name__}); it goes on elsewhere {where}")
                 watch.now(task.job, "waiting")
                 return [task]
-            ending = "failed", f"lost its machine {_LOSSES} times without a new checkpoint ({type(error).__name__})"
+            else:
+                ending = "failed", f"lost its machine {_LOSSES} times without a new checkpoint ({type(error).__name__})"
         except OSError as error:
             ray.cancel(generator)
             ending = "failed", f"cannot write in {task.job.directory}: {error.strerror or error}"
@@ -183,56 +180,12 @@ def _more(ray: Any, running: int, watch: Watch) -> list[Task]:
     return [Task(job) for job in watch.more()] if has_room else []
 
 
-def work(order: Order) -> Iterator[Report]:
-    """A task: train the run in a folder of this machine, and report."""
-    here = metadata.version("focops")
-    if here != order.version:
-        raise UsageError(f"focops is {here} on {socket.gethostname()}, and {order.version} where the study was started")
-    with _place() as (folder, core):
-        directory = folder / order.name
-        source = mirror.Source(directory, order.directory)
-        mirror.write(directory, mirror.Changes(order.pieces, set()))
-        job = Job(order.name, directory, [source.local(word) for word in order.words])
-        process = Process(job, core if order.cores == 1 else None)
-        try:
-            yield Report(source.changes(), "running")
-            reported = time.monotonic()
-            while not process.ending:
-                time.sleep(POLL_SECONDS)
-                if time.monotonic() - reported >= order.report_s:
-                    yield Report(source.changes(), "running")
-                    reported = time.monotonic()
-            state, error = process.end()
-            yield Report(source.changes(), state, source.remote(error))
-        finally:
-            process.signal(KILL)  # it was cancelled
+def _stops(ray: Any) -> Any:
+    """On the machine of this process, which lasts as long as anybody asks."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-
-@contextlib.contextmanager
-def _place() -> Iterator[tuple[Path, int | None]]:
-    """An empty folder of this machine, and the core of the same number if there is one. What a killed task has left in
-    the folder is removed."""
-    import ray
-
-    context, cores = ray.get_runtime_context(), own_cores()
-    base = Path(context.get_temp_dir()) / context.get_session_name() / "focops"
-    base.mkdir(exist_ok=True)
-    number, lock = next(_free(base))
-    folder = base / str(number)
-    try:
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
-        yield folder, cores[number] if number < len(cores) else None
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        lock.release()
-
-
-def _free(base: Path) -> Iterator[tuple[int, Lock]]:
-    """The numbers that no other task of this machine has."""
-    for number in itertools.count():
-        with contextlib.suppress(UsageError):
-            yield number, Lock(base / f"{number}.lock")
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
+    return ray.remote(Stops).options(num_cpus=0, scheduling_strategy=here).remote()
 
 
 @contextlib.contextmanager

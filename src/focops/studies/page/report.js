@@ -153,22 +153,33 @@ function drawScatter(plot, task, panel) {
       hovertemplate: `<b>${escaped(group.label)}</b>, %{text}<br>reward %{y:.5g}<br>cost %{x:.5g}<extra></extra>`,
     };
   });
-  const published = groups.filter((group) => group.published).map((group) => ({
-    x: [group.published.cost], y: [group.published.reward], mode: "markers", type: "scatter",
-    error_x: interval(group, "cost"), error_y: interval(group, "reward"),
-    marker: { color: data.styles[group.label].colour, symbol: "cross-thin-open", size: 11, line: { width: 2 } },
-    hovertemplate: `<b>${escaped(group.label)}</b>, ${escaped(group.published.source)}<br>reward %{y:.5g}<br>cost %{x:.5g}<extra></extra>`,
+  const crosses = publishedOnce(groups).map(({ algorithm, published, colour }) => ({
+    x: [published.cost], y: [published.reward], mode: "markers", type: "scatter",
+    error_x: interval(published.cost_interval, colour), error_y: interval(published.reward_interval, colour),
+    marker: { color: colour, symbol: "cross-thin-open", size: 11, line: { width: 2, color: colour } },
+    hovertemplate: `<b>${escaped(algorithm)}</b>, ${escaped(published.source)}<br>reward %{y:.5g}<br>cost %{x:.5g}<extra></extra>`,
   }));
-  const traces = [...published, ...dots];
-  const costs = traces.flatMap((trace) => trace.x), rewards = traces.flatMap((trace) => trace.y);
+  const traces = [...crosses, ...dots];
+  const reach = (axis, error) => traces.flatMap((trace) => trace[axis].flatMap((value) =>
+    [value - (trace[error]?.array[0] ?? 0), value + (trace[error]?.array[0] ?? 0)]));
+  const costs = reach("x", "error_x"), rewards = reach("y", "error_y");
   const x = axis(`cost ${name}`, { range: extent([...costs, ...panel.limits]), showline: true });
   const y = axis("reward", { range: extent(rewards) });
   Plotly.react(plot, traces, layout(x, y, limitMarks(panel.limits, "x")), CONFIG);
 }
 
-function interval(group, what) {
-  const half = group.published[`${what}_interval`];
-  return { type: "data", array: [half ?? 0], visible: half !== null, thickness: 1.2, width: 0, color: data.styles[group.label].colour };
+// What was published of an algorithm, once for all its groups: in its colour, or dark if there are several.
+function publishedOnce(groups) {
+  const found = new Map();
+  for (const group of groups.filter((each) => each.published)) {
+    const before = found.get(group.algorithm), colour = before ? INK : data.styles[group.label].colour;
+    found.set(group.algorithm, { algorithm: group.algorithm, published: group.published, colour });
+  }
+  return [...found.values()];
+}
+
+function interval(half, colour) {
+  return { type: "data", array: [half ?? 0], visible: half !== null, thickness: 1.2, width: 0, color: colour };
 }
 
 function drawHeatmap(plot, found, values, format, colours) {
@@ -183,7 +194,7 @@ function drawHeatmap(plot, found, values, format, colours) {
     colorbar: { thickness: 10, outlinewidth: 0, tickfont: { size: 10, color: SOFT }, tickformat: colours.tickformat },
   };
   delete trace.tickformat;
-  const categories = { type: "category", showgrid: false };
+  const categories = { type: "category", showgrid: false, ticks: "" };
   Plotly.react(plot, [trace], layout(axis(found.column_setting, categories), axis(found.row_setting, categories)), CONFIG);
 }
 
@@ -206,11 +217,18 @@ function plotsIn(holder, titles) {
 }
 
 function drawSensitivity(task) {
-  const RATIO = { colorscale: [[0, "#0072B2"], [0.5, "#ffffff"], [1, OVER]], zmid: 1, tickformat: ".0%" };
-  const titles = task.sensitivity.flatMap((found) => [`${found.algorithm}: reward`, `${found.algorithm}: cost, share of its limit`]);
+  // one scale for all algorithms; of cost at least ±20%, so that a percent is no strong colour
+  const known = (what) => task.sensitivity.flatMap((found) => found[what].flat()).filter((value) => value !== null);
+  const away = Math.max(0.2, ...known("cost").map((value) => Math.abs(value - 1)));
+  const RATIO = {
+    colorscale: [[0, "#0072B2"], [0.5, "#ffffff"], [1, OVER]], zmin: 1 - away, zmax: 1 + away, tickformat: ".0%",
+  };
+  const REWARD = { colorscale: "Cividis", zmin: Math.min(...known("reward")), zmax: Math.max(...known("reward")) };
+  const title = (found, what) => (found.algorithm ? `${found.algorithm}: ${what.toLowerCase()}` : what);
+  const titles = task.sensitivity.flatMap((found) => [title(found, "Reward"), title(found, "Cost, share of its limit")]);
   const plots = plotsIn(byId("heatmaps"), titles);
   task.sensitivity.forEach((found, i) => {
-    drawHeatmap(plots[2 * i], found, found.reward, (value) => value.toPrecision(4), { colorscale: "Cividis" });
+    drawHeatmap(plots[2 * i], found, found.reward, (value) => value.toPrecision(4), REWARD);
     drawHeatmap(plots[2 * i + 1], found, found.cost, (value) => `${(100 * value).toFixed(0)}%`, RATIO);
   });
   byId("sensitivity").hidden = !task.sensitivity.length;
