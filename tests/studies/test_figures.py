@@ -44,6 +44,19 @@ def test_the_legend_of_a_search_fits_into_the_figure(tmp_path):
     assert figure.axes[0].get_window_extent().height > 0.4 * page.height
 
 
+def test_a_run_that_has_just_begun_is_a_dot(tmp_path):
+    make_run(tmp_path / "run", done=1)
+    (line,) = figures.draw(grouped(read([tmp_path]).runs)).axes[-1].get_lines()
+    assert (len(line.get_xdata()), line.get_marker()) == (1, "o")
+
+
+def test_what_does_not_vary_is_shown_against_zero():
+    assert figures._range(0.0, 0.0) == (-0.06, 1.06)
+    assert figures._range(200.0, 200.0) == pytest.approx((-12, 212))
+    assert figures._range(-200.0, -200.0) == pytest.approx((-212, 12))
+    assert figures._range(100.0, 200.0) == pytest.approx((94, 206))
+
+
 @pytest.mark.parametrize("name", ["curves.png", "curves.svg", "new/folder/curves.pdf"])
 def test_a_figure_is_written_in_the_format_of_its_name(name, tmp_path):
     figures.save(figures.draw(grouped(read([make_run(tmp_path / "run")]).runs)), tmp_path / name)

@@ -62,21 +62,29 @@ def _panel(axes: Any, panel: Panel, groups: Sequence[Group], look: dict[str, Sty
         if curve is None:
             continue
         style, x = look[group.label], curve.x / (3600 if x_axis == "time" else 1)
-        axes.plot(x, curve.mean, color=style.colour, linestyle=_DASHES[style.dash], linewidth=1.6, label=group.label)
+        dot = "o" if len(x) == 1 else ""  # a line of one point cannot be seen
+        line = {"color": style.colour, "linestyle": _DASHES[style.dash], "linewidth": 1.6, "marker": dot}
+        axes.plot(x, curve.mean, label=group.label, **line)
         axes.fill_between(x, curve.low, curve.high, color=style.colour, alpha=0.16, linewidth=0)
         shown += [curve.lowest, curve.highest]
     if shown:  # two seeds may have a band far wider than the plot
-        low, high = min(shown), max(shown)
-        margin = 0.06 * (high - low) or 1.0
-        axes.set_ylim(low - margin, high + margin)
+        axes.set_ylim(*_range(min(shown), max(shown)))
     for limit in panel.limits:
         axes.axhline(limit, color=_INK, linewidth=1.3)
         axes.annotate(
-            f"limit {limit:g}", (0.01, limit), xycoords=("axes fraction", "data"), ha="left", va="bottom", fontsize=8
+            f"limit {limit:.4g}", (0.01, limit), xycoords=("axes fraction", "data"), ha="left", va="bottom", fontsize=8
         )
     if panel.limits:
         axes.axhspan(max(panel.limits), np.max(axes.get_ylim()), color=_OVER, alpha=0.06, linewidth=0)
     _tidy(axes, panel, x_axis)
+
+
+def _range(low: float, high: float) -> tuple[float, float]:
+    """With a margin; what does not vary is shown against zero."""
+    if low == high:
+        low, high = min(low, 0.0), max(high, 0.0)
+    margin = 0.06 * (high - low)
+    return (low - margin, high + margin) if margin else (-0.06, 1.06)
 
 
 def _tidy(axes: Any, panel: Panel, x_axis: XAxis) -> None:
