@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 class Run:
     """A run that has ended: its directory and its summary. The methods are those of `focops`, for this run.
 
-    >>> run = focops.train("HopperSpeed-v0", steps=100_000)     # doctest: +SKIP
-    >>> run.metrics()["return_mean"]                            # doctest: +SKIP
-    >>> run.evaluate(episodes=100, deterministic=True)          # doctest: +SKIP
-    >>> run.plot()                                              # doctest: +SKIP
-    >>> run.policy.predict(observation)                         # doctest: +SKIP
+    Examples:
+        >>> run = focops.train("HopperSpeed-v0", steps=100_000)
+        >>> run.metrics()["return_mean"]
+        >>> run.evaluate(episodes=100, deterministic=True)
+        >>> run.plot()
+        >>> run.policy.predict(observation)
     """
 
     path: Path
