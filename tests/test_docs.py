@@ -139,7 +139,7 @@ def test_the_api_page_has_every_public_name() -> None:
 
 
 @pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda file: file.stem)
-def test_a_notebook_runs(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_notebook_runs(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     notebook = nbformat.read(file, as_version=4)
     assert all(cell.get("execution_count") for cell in notebook.cells if cell.cell_type == "code"), "not executed"
     for cell in notebook.cells:
@@ -147,4 +147,4 @@ def test_a_notebook_runs(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             cell.source = re.sub(pattern, short, cell.source)
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
     monkeypatch.setenv("MPLBACKEND", "module://matplotlib_inline.backend_inline")
-    nbclient.NotebookClient(notebook, timeout=100, resources={"metadata": {"path": str(ROOT)}}).execute()
+    nbclient.NotebookClient(notebook, timeout=100, resources={"metadata": {"path": str(tmp_path)}}).execute()

@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import ModuleType
 from urllib.parse import unquote
 
+import nbformat
 import pytest
 from selenium import webdriver
 from selenium.webdriver.common.action_chains import ActionChains
@@ -49,13 +51,28 @@ class Links(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def make_site() -> ModuleType:
+    """docs/make_site.py, which is no module of a package."""
     spec = importlib.util.spec_from_file_location("make_site", DOCS / "make_site.py")
-    make_site = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(make_site)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def site(make_site: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("build") / "docs"
     make_site.build(folder)
     return folder / "site"
+
+
+def test_the_output_of_a_cell_is_shown_without_a_terminals_colours(make_site: ModuleType, tmp_path: Path) -> None:
+    coloured = nbformat.v4.new_output(
+        "display_data", {"text/plain": "\x1b[1;32msatisfied\x1b[0m\n", "text/html": "<b>"}
+    )
+    cell = nbformat.v4.new_code_cell("run()", outputs=[coloured])
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), tmp_path / "one.ipynb")
+    assert make_site._page(tmp_path / "one.ipynb") == "```python\nrun()\n```\n\n```text\nsatisfied\n```\n"
 
 
 def test_every_link_of_the_site_leads_somewhere(site: Path) -> None:
