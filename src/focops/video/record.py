@@ -136,7 +136,8 @@ def _require_mujoco() -> None:
     except Exception as error:
         raise UsageError(
             f"MUJOCO_GL is {os.environ.get('MUJOCO_GL')!r}, and MuJoCo cannot be imported with it ({error}): unset it,"
-            " and EGL and OSMesa are tried, or install what it names"
+            " and EGL and OSMesa are tried, or install what it names (Debian: apt-get install libosmesa6 for osmesa,"
+            " libegl1 libgl1-mesa-dri for egl)"
         ) from error
 
 
