@@ -122,7 +122,7 @@ def test_a_reader_can_switch_the_task_and_the_axis_and_finds_both_again(page):
     Select(page.find_element(By.ID, "x-axis")).select_by_value("time")
     page.refresh()
     assert len(page.execute_script(PLOTS)[0]) == 6
-    assert page.execute_script(f"{DRAWN}[0].layout.xaxis.title.text") == "wall-clock hours"
+    assert page.execute_script(f"{DRAWN}[0].layout.xaxis.title.text") == "wall-clock seconds"
     heat = page.execute_script("return document.querySelector('#heatmaps .js-plotly-plot').data[0]")
     assert (heat["x"], heat["y"]) == (["1", "2", "3"], ["1", "2"])
     visible = [t for t in page.find_elements(By.CSS_SELECTOR, "#training tbody tr") if t.is_displayed()]

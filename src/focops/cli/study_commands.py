@@ -49,7 +49,7 @@ class PlotOptions:
     ] = None
     """Where it is drawn: .png, .svg, .pdf, or .html for a page to zoom in."""
     x: XAxis = "samples"
-    """The horizontal axis: samples, or hours of wall-clock time."""
+    """The horizontal axis: samples, or wall-clock time."""
 
 
 @dataclass(frozen=True)
