@@ -4,8 +4,6 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from focops.studies.groups import Group, XAxis
 
 _TIMES = {"hours": 3600.0, "minutes": 60.0, "seconds": 1.0}
@@ -43,8 +41,8 @@ class Panel(NamedTuple):
 
 def scales(groups: Sequence[Group]) -> dict[XAxis, Scale]:
     """Time is in the largest unit of which the longest run has two."""
-    runs = (run for group in groups for run in group.runs)
-    longest = max((np.nanmax(run.curves["elapsed_s"], initial=0.0) for run in runs), default=0.0)
+    times = (each for group in groups for run in group.runs for each in run.curves["elapsed_s"])
+    longest = max((each for each in times if not math.isnan(each)), default=0.0)
     name = next((name for name, seconds in _TIMES.items() if longest >= 2 * seconds), "seconds")
     return {"samples": Scale("samples", 1.0), "time": Scale(f"wall-clock {name}", _TIMES[name])}
 
