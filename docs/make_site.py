@@ -18,6 +18,8 @@ from latex2mathml.converter import convert
 ROOT = Path(__file__).parent.parent
 _LINKED = "src/focops/studies/published.toml"
 """What a page of results links to, besides pages."""
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+"""Of a terminal, as they stand in the plain text of an output."""
 _MATH = re.compile(r"^```math\n(.*?)\n```$", re.DOTALL | re.MULTILINE)
 
 
@@ -64,7 +66,8 @@ def _output(output: Any, picture: Path) -> str:
         picture.write_bytes(base64.b64decode(data["image/png"]))
         return f"![]({picture.name})"
     text = output.get("text") or data.get("text/plain", "")
-    return f"```text\n{text.rstrip()}\n```" if text.strip() else ""
+    text = _COLOURS.sub("", text).rstrip()
+    return f"```text\n{text}\n```" if text else ""
 
 
 if __name__ == "__main__":

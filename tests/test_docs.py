@@ -1,15 +1,12 @@
-"""What the pages list is what there is; the notebooks run; the site builds without a warning."""
+"""What the pages list is what there is; the notebooks run."""
 
 import ast
 import dataclasses
 import functools
-import importlib.util
 import json
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import jax
 import nbclient
@@ -142,7 +139,7 @@ def test_the_api_page_has_every_public_name() -> None:
 
 
 @pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda file: file.stem)
-def test_a_notebook_runs(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_notebook_runs(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     notebook = nbformat.read(file, as_version=4)
     assert all(cell.get("execution_count") for cell in notebook.cells if cell.cell_type == "code"), "not executed"
     for cell in notebook.cells:
@@ -150,61 +147,4 @@ def test_a_notebook_runs(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             cell.source = re.sub(pattern, short, cell.source)
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
     monkeypatch.setenv("MPLBACKEND", "module://matplotlib_inline.backend_inline")
-    nbclient.NotebookClient(notebook, timeout=100, resources={"metadata": {"path": str(ROOT)}}).execute()
-
-
-class Links(HTMLParser):
-    """The anchors of a page, and what it links to."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.anchors: set[str] = set()
-        self.targets: set[str] = set()
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = {name: value or "" for name, value in attrs}
-        self.anchors |= {given[name] for name in ("id", "name") if name in given}
-        self.targets |= {given[name] for name in ("href", "src") if name in given}
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    spec = importlib.util.spec_from_file_location("make_site", DOCS / "make_site.py")
-    make_site = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(make_site)
-    folder = tmp_path_factory.mktemp("build") / "docs"
-    make_site.build(folder)
-    return folder / "site"
-
-
-def test_every_link_of_the_site_leads_somewhere(site: Path) -> None:
-    pages = {path: Links(path.read_text()) for path in site.rglob("*.html") if path.name != "404.html"}
-    assert len(pages) > 30
-    for page, links in pages.items():
-        for target in links.targets:
-            path, _, anchor = unquote(target).partition("#")
-            if "://" in path or path.startswith(("mailto:", "data:")):
-                continue
-            found = (page.parent / path).resolve() if path else page
-            found = found / "index.html" if found.is_dir() else found
-            assert found.exists(), f"{page.relative_to(site)}: {target}"
-            assert not anchor or found not in pages or anchor in pages[found].anchors, f"{page}: {target}"
-
-
-def test_the_site_loads_nothing_from_elsewhere(site: Path) -> None:
-    for page in site.rglob("*.html"):
-        loaded = re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="(https?:[^"]+)"', page.read_text())
-        assert [each for each in loaded if "zensical.org" not in each] == [], page
-
-
-def test_every_page_is_in_the_navigation(site: Path) -> None:
-    listed = set(re.findall(r'"([\w/.-]+\.md)"', (ROOT / "zensical.toml").read_text()))
-    pages = {path.relative_to(site.parent / "pages").as_posix() for path in (site.parent / "pages").rglob("*.md")}
-    assert listed == pages
-
-
-def test_formulas_are_drawn_by_the_browser(site: Path) -> None:
-    text = (site / "docs/equations/index.html").read_text()
-    assert text.count("<math") == (DOCS / "equations.md").read_text().count("```math")
-    assert "merror" not in text
+    nbclient.NotebookClient(notebook, timeout=100, resources={"metadata": {"path": str(tmp_path)}}).execute()

@@ -1,6 +1,7 @@
 """What is shipped: the wheel, the source distribution, and the extras."""
 
 import importlib.metadata
+import os
 import re
 import shutil
 import subprocess
@@ -78,6 +79,39 @@ def test_the_source_distribution_has_its_tests_and_what_they_read(built: Path) -
     tests = {path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("*.py")}
     pages = {path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md")}
     assert tests | pages | {"LICENSE", "README.md", "constraints.txt", "scripts/test"} <= shipped
+
+
+def outside(folder: Path, path: Path, *command: str) -> str:
+    """What a program prints in a folder without the repository, with the packages of this Python and `path`."""
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | {"PYTHONPATH": str(path)}
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_wheel_installs_and_works_outside_the_repository(built: Path, tmp_path: Path) -> None:
+    installed, work = tmp_path / "installed", tmp_path / "work"
+    work.mkdir()
+    pip = ["-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--disable-pip-version-check"]
+    outside(work, installed, sys.executable, *pip, "--target", str(installed), str(next(built.glob("*.whl"))))
+    where = outside(work, installed, sys.executable, "-c", "import focops; print(focops.__file__)")
+    assert where.strip() == str(installed / "focops/__init__.py")
+    script = [sys.executable, str(installed / "bin/focops")]
+    assert "zoo:HopperSpeed" in outside(work, installed, *script, "zoo")
+    small = (
+        "train PointCircle --steps 64 --batch-size 64 --num-envs 8 --algo.minibatch-size 32 --final-episodes 2 --out r"
+    )
+    assert "PointCircle" in outside(work, installed, *script, *small.split(), "--out", "r")
+    assert "policy" in outside(work, installed, *script, "export", "r", "policy.py")
+
+
+def test_the_tests_of_the_source_distribution_run_in_it(built: Path, tmp_path: Path) -> None:
+    with tarfile.open(next(built.glob("*.tar.gz"))) as source:
+        source.extractall(tmp_path, filter="data")
+    (folder,) = tmp_path.iterdir()
+    some = ["tests/tabular/test_lp.py", "tests/studies/test_published.py"]
+    said = outside(folder, folder / "src", sys.executable, "-m", "pytest", *some, "-p", "no:cacheprovider")
+    assert "passed" in said or "100%" in said
 
 
 def test_the_metadata_say_what_an_index_asks_for(built: Path) -> None:

@@ -148,9 +148,10 @@ def test_the_python_example_runs(tmp_path, monkeypatch, capsys):
     (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     monkeypatch.chdir(tmp_path)
     names: dict = {}
-    exec(example, names)
+    short = example.replace("steps=20_000", "steps=2048, final_episodes=2")
+    assert short != example
+    exec(short, names)
     assert names["action"].shape == (6,)
-    assert names["run"].summary["steps"] >= 20_000
     assert "151.989" in capsys.readouterr().out
 
 

@@ -1,8 +1,8 @@
 """Constrained reinforcement learning: maximise reward while keeping cost constraints.
 
 >>> import focops
->>> run = focops.train("HalfCheetahSpeed-v0", steps=100_000, out="cheetah")   # doctest: +SKIP
->>> action = focops.load("cheetah").predict(observation)                      # doctest: +SKIP
+>>> run = focops.train("HalfCheetahSpeed-v0", steps=100_000, out="cheetah")
+>>> action = focops.load("cheetah").predict(observation)
 """
 
 import importlib
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from focops.runs.run import Run
     from focops.runs.sinks import Sink
     from focops.studies.plot import plot
-    from focops.video import record
+    from focops.video.record import record
 
 __all__ = [
     "Constraint",

@@ -46,9 +46,10 @@ def train(
     callbacks: Sequence[Callback] = (),
     **options: Any,
 ) -> Run:
-    """Train a new run. `options` are fields of the configuration, or of the algorithm's own:
+    """Train a new run. `options` are fields of the configuration, or of the algorithm's own.
 
-    focops.train("AntSpeed-v0", seed=1, steps=200_000, temperature=1.0)
+    Examples:
+        >>> focops.train("AntSpeed-v0", seed=1, steps=200_000, temperature=1.0)
 
     `task` is one of `focops tasks`, a Gymnasium id ("CartPole-v1", "module:Id-v0"), a class of gymnasium.Env or a
     function that makes one (or its name, "module:Name"), or an instance: one environment, which is stepped alone.
@@ -160,10 +161,10 @@ def resume(
     """Resume a run from its newest valid checkpoint (from the start if it has none yet).
 
     `steps` is a new total; learning rates are then annealed over that total, so those of a finished run rise again.
-    `changes` are new values for the algorithm's numbers: focops.resume("cheetah", changes={"policy_rate": 1e-4}).
-    `env_workers` and `env_python` are those of the configuration, if they are not to be the run's own.
-    `network` is needed only if the run used one of your own, `env` and `cost` only if no name finds them. `sinks`,
-    `callbacks` and `display` are those of `train`, given again.
+    `changes` are new values for the algorithm's numbers: `changes={"policy_rate": 1e-4}`. `env_workers` and
+    `env_python` are those of the configuration, if they are not to be the run's own. `network` is needed only if the
+    run used one of your own, `env` and `cost` only if no name finds them. `sinks`, `callbacks` and `display` are those
+    of `train`, given again.
     """
     shown = display_for(display)
     outcomes = resume_all(

@@ -27,6 +27,10 @@ def test_metrics_are_arrays_by_name_with_nan_for_nothing(run: focops.Run) -> Non
     assert any(line["return_mean"] is None for line in lines)  # no episode has ended
 
 
+def test_a_run_is_shown_in_one_line(run: focops.Run) -> None:
+    assert repr(run) == f"Run({str(run.path)!r}: {OURS}, focops, seed {run.summary['seed']}, 192 samples)"
+
+
 def test_the_policy_is_loaded_once_and_is_the_one_on_the_disk(run: focops.Run) -> None:
     assert run.policy is run.policy
     obs = np.linspace(-1, 1, run.policy.description["obs_size"])

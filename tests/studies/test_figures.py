@@ -5,7 +5,7 @@ import pytest
 from focops.errors import UsageError
 from focops.studies import figures
 from focops.studies.groups import grouped
-from focops.studies.panels import cost_title, panels, seeds_text, styles
+from focops.studies.panels import cost_title, panels, scales, seeds_text, styles
 from focops.studies.results import read
 from tests.studies.factory import LIMIT, make_grid, make_run
 
@@ -29,7 +29,7 @@ def test_a_wide_band_does_not_set_the_scale(tmp_path):
         make_run(tmp_path / str(seed), seed=seed, reward=reward)
     figure = figures.draw(grouped(read([tmp_path]).runs), "time")
     assert figure.axes[0].get_ylim()[1] < 1400
-    assert figure.axes[0].get_xlabel() == "wall-clock hours"
+    assert figure.axes[0].get_xlabel() == "wall-clock seconds"
 
 
 def test_the_legend_of_a_search_fits_into_the_figure(tmp_path):
@@ -42,6 +42,29 @@ def test_the_legend_of_a_search_fits_into_the_figure(tmp_path):
     assert legend.x0 >= page.x0
     assert legend.x1 <= page.x1
     assert figure.axes[0].get_window_extent().height > 0.4 * page.height
+
+
+@pytest.mark.parametrize(
+    ("iterations", "title", "unit"), [(40, "seconds", 1), (1000, "minutes", 60), (50_000, "hours", 3600)]
+)
+def test_time_is_in_a_unit_that_suits_the_longest_run(tmp_path, iterations, title, unit):
+    make_run(tmp_path / "run")
+    groups = grouped(read([tmp_path]).runs)
+    groups[0].runs[0].curves["elapsed_s"][:] = 0.2 * iterations  # an iteration of the factory takes as long
+    assert scales(groups)["time"] == (f"wall-clock {title}", unit)
+
+
+def test_a_run_that_has_just_begun_is_a_dot(tmp_path):
+    make_run(tmp_path / "run", done=1)
+    (line,) = figures.draw(grouped(read([tmp_path]).runs)).axes[-1].get_lines()
+    assert (len(line.get_xdata()), line.get_marker()) == (1, "o")
+
+
+def test_what_does_not_vary_is_shown_against_zero():
+    assert figures._range(0.0, 0.0) == (-0.06, 1.06)
+    assert figures._range(200.0, 200.0) == pytest.approx((-12, 212))
+    assert figures._range(-200.0, -200.0) == pytest.approx((-212, 12))
+    assert figures._range(100.0, 200.0) == pytest.approx((94, 206))
 
 
 @pytest.mark.parametrize("name", ["curves.png", "curves.svg", "new/folder/curves.pdf"])

@@ -1,7 +1,6 @@
 """The report in a real browser: it loads without a network, its controls work, its numbers are those of the data."""
 
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,23 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from focops.studies import report
 from focops.studies.results import read
+from tests.browser import chromium, forget, narrow, needs_chromium, requested
 from tests.studies.factory import LIMIT, make_grid, make_run
 
-CHROMIUM, CHROMEDRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-pytestmark = pytest.mark.skipif(
-    not (CHROMIUM and CHROMEDRIVER), reason="no Chromium here: apt-get install chromium chromium-driver"
-)
-FLAGS = (
-    "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
-    " --disable-component-update --disable-sync --disable-dev-shm-usage --window-size=1400,1000"
-)
+pytestmark = needs_chromium
 DRAWN = "return [...document.querySelectorAll('#curves .js-plotly-plot')]"
 PLOTS = f"{DRAWN}.map(plot => plot.data.filter(trace => trace.name).map(trace => trace.name))"
 RANGE = f"{DRAWN}[0].layout.xaxis.range"
@@ -48,22 +40,15 @@ def study(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory) -> Iterator[webdriver.Chrome]:
-    options = webdriver.ChromeOptions()
-    options.binary_location = str(CHROMIUM)
-    for flag in [*FLAGS.split(), f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"]:
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(str(CHROMEDRIVER)))
-    yield driver
-    driver.quit()
+    with chromium(tmp_path_factory.mktemp("chromium")) as driver:
+        yield driver
 
 
 @pytest.fixture
 def page(browser, study) -> webdriver.Chrome:
     """The report as it opens."""
     browser.get("about:blank")  # or another address of the same page would not load it again
-    for kind in ("browser", "performance"):
-        browser.get_log(kind)
+    forget(browser)
     browser.get((study / "report.html").as_uri())
     return browser
 
@@ -91,9 +76,7 @@ def ends(grid: Path, key: str) -> list[float]:
 def test_it_loads_without_a_network_and_without_complaints(page):
     assert page.title == "A <study>"
     assert page.find_element(By.ID, "status").text == "20 runs: 19 finished, 1 not finished"
-    messages = [json.loads(entry["message"])["message"] for entry in page.get_log("performance")]
-    addresses = {m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"}
-    assert {address.partition(":")[0] for address in addresses} <= {"file", "data", "blob", "about"}
+    assert {address.partition(":")[0] for address in requested(page)} <= {"file", "data", "blob", "about"}
     assert page.get_log("browser") == []
 
 
@@ -139,7 +122,7 @@ def test_a_reader_can_switch_the_task_and_the_axis_and_finds_both_again(page):
     Select(page.find_element(By.ID, "x-axis")).select_by_value("time")
     page.refresh()
     assert len(page.execute_script(PLOTS)[0]) == 6
-    assert page.execute_script(f"{DRAWN}[0].layout.xaxis.title.text") == "wall-clock hours"
+    assert page.execute_script(f"{DRAWN}[0].layout.xaxis.title.text") == "wall-clock seconds"
     heat = page.execute_script("return document.querySelector('#heatmaps .js-plotly-plot').data[0]")
     assert (heat["x"], heat["y"]) == (["1", "2", "3"], ["1", "2"])
     visible = [t for t in page.find_elements(By.CSS_SELECTOR, "#training tbody tr") if t.is_displayed()]
@@ -160,14 +143,9 @@ def test_a_reader_can_zoom(page):
 
 
 def test_it_fits_a_narrow_screen(page):
-    page.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride", {"width": 420, "height": 900, "deviceScaleFactor": 1, "mobile": True}
-    )
-    page.refresh()
-    try:
+    with narrow(page, 420):
+        page.refresh()
         assert page.execute_script("return document.documentElement.scrollWidth") == 420
-    finally:
-        page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_the_page_of_a_running_study_refreshes_itself(browser, study):

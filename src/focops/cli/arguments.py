@@ -12,7 +12,7 @@ import tyro
 
 from focops import envs
 from focops.cli import grid
-from focops.config import DEFAULT_TASK, Backend, TrainConfig, default_config, validate, where_environments_run
+from focops.config import DEFAULT_TASK, TrainConfig, default_config, validate, where_environments_run
 from focops.core.base import FILLED
 from focops.core.fields import field_types
 from focops.envs.names import GIVEN_NOTHING, Given
@@ -88,15 +88,16 @@ PerCost = Annotated[
 ]
 
 
-def _hint(metavar: str, hint: str) -> Any:
-    return tyro.conf.arg(metavar=metavar, help_behavior_hint=hint)
+def hint(metavar: str, default: str) -> Any:
+    """How a flag's help shows its value, and its default in words."""
+    return tyro.conf.arg(metavar=metavar, help_behavior_hint=default)
 
 
-_Workers = Annotated[int | None, _hint("N", "(default: the run's own)")]
+Workers = Annotated[int | None, hint("N", "(default: the run's own)")]
 Address = Annotated[
-    str | None, _hint("HOST:PORT", "(default: that of RAY_ADDRESS, else one is started on this machine)")
+    str | None, hint("HOST:PORT", "(default: that of RAY_ADDRESS, else one is started on this machine)")
 ]
-_Python = Annotated[Path | None, _hint("PATH", "(default: the run's own)")]
+Python = Annotated[Path | None, hint("PATH", "(default: the run's own)")]
 
 
 @dataclass(frozen=True)
@@ -118,8 +119,8 @@ class ResumeOptions:
 
     run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
     """The directory that `focops train` made."""
-    steps: Annotated[Count | None, tyro.conf.arg(metavar="N")] = None
-    """Total samples to train for (250k, 1M, 1e6); the run's own total if not given."""
+    steps: Annotated[Count | None, hint("N", "(default: the run's own)")] = None
+    """Total samples to train for (250k, 1M, 1e6)."""
     quiet: tyro.conf.FlagCreatePairsOff[bool] = False
     """Print only the result, at the end."""
     wandb: tyro.conf.FlagCreatePairsOff[bool] = False
@@ -130,44 +131,14 @@ class ResumeOptions:
     """What goes on with the runs of a grid on CPUs: processes of this machine, or a Ray cluster."""
     address: Address = None
     """The Ray cluster."""
-    env_workers: _Workers = None
+    env_workers: Workers = None
     """Processes that step environments that are not ours; results do not depend on it."""
-    env_python: _Python = None
+    env_python: Python = None
     """Interpreter, or virtual environment's folder, that such environments run under."""
     changes: Annotated[dict[str, str], tyro.conf.Fixed, tyro.conf.Suppress] = dataclasses.field(default_factory=dict)
     """New values of the algorithm's numbers."""
     sinks: Annotated[tuple[OpenSink, ...], tyro.conf.Fixed, tyro.conf.Suppress] = ()
     """Made of the flags."""
-
-
-@dataclass(frozen=True)
-class EvaluateOptions:
-    """Run trained policies on episodes that training never saw: means with intervals, a verdict on each constraint."""
-
-    runs: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN [RUN ...]")]
-    """The directory that `focops train` made, of a run or of a grid (all its runs are evaluated), or several; or
-    zoo:NAME."""
-    episodes: Count = 100
-    """Episodes in all, shared out evenly among the seeds."""
-    seeds: str = "0"
-    """Seeds of the episodes, as 0..9 or 1,2,5; never used in training, whichever are chosen."""
-    deterministic: tyro.conf.FlagCreatePairsOff[bool] = False
-    """Take the mean (most likely) actions instead of sampling them."""
-    protocol: Literal["paper"] | None = None
-    """paper: the paper's generalisation test, 10 episodes on each of 10 seeds; overrides --episodes and --seeds."""
-    confidence: float = 0.95
-    """Confidence of the intervals, the bounds and the verdicts."""
-    backend: Backend = "cpu"
-    """cpu: one run after the other. mjx: our tasks on an accelerator, all runs of one task and network shape as one
-    program; the physics is float32 there."""
-    json: Annotated[Path | None, _hint("FILE", "(default: evaluation.json in the run or grid)")] = None
-    """Where the result is written: of one run an object, of a grid or several runs a list."""
-    threads: int = 1
-    """cpu: threads for the physics; results do not depend on it."""
-    env_workers: _Workers = None
-    """Processes that step environments that are not ours; results do not depend on it."""
-    env_python: _Python = None
-    """Interpreter, or virtual environment's folder, that such environments run under."""
 
 
 @dataclass(frozen=True)
@@ -187,17 +158,17 @@ class _TrainArguments(TrainConfig):
     """Samples to train for (250k, 1M, 1e6); rounded up to whole batches."""
     cost_limit: PerCost = ()
     cost_discount: PerCost = ()
-    cost: Annotated[str | None, _hint("MODULE:FUNCTION", "")] = None
+    cost: Annotated[str | None, hint("MODULE:FUNCTION", "")] = None
     fresh_episodes: tyro.conf.FlagConversionOff[bool] = False
     exact: tyro.conf.FlagCreatePairsOff[bool] = False
-    env_workers: Annotated[int | None, _hint("N", "(default: by a short measurement)")] = None
-    env_python: Annotated[Path | None, _hint("PATH", "(default: this one)")] = None
+    env_workers: Annotated[int | None, hint("N", "(default: by a short measurement)")] = None
+    env_python: Annotated[Path | None, hint("PATH", "(default: this one)")] = None
     init_from: Annotated[Path | None, tyro.conf.arg(name="from", metavar="RUN", help_behavior_hint="")] = None
-    out: Annotated[Path | None, _hint("DIR", "(default: runs/TASK-ALGO-SEED-TIME)")] = None
+    out: Annotated[Path | None, hint("DIR", "(default: runs/TASK-ALGO-SEED-TIME)")] = None
     """The run's directory."""
     layout: Annotated[str, tyro.conf.Fixed, tyro.conf.Suppress] = ""
     given: Annotated[Given, tyro.conf.Fixed, tyro.conf.Suppress] = GIVEN_NOTHING
-    seeds: Annotated[str, _hint("SEEDS", "")] = ""
+    seeds: Annotated[str, hint("SEEDS", "")] = ""
     """Several seeds, as 0..3 or 0,2,5: one run each."""
     jobs: int = 0
     """Runs of a grid at once; with --backend mjx programs at once. 0: a run per core, one program."""
@@ -259,13 +230,6 @@ def check_engine(options: ResumeOptions) -> None:
         ray_cluster.check(options.address)
     elif options.address is not None:
         raise UsageError(f"--address is {options.address}, of a Ray cluster: add --engine ray, or leave it out")
-
-
-def parse_evaluate(words: Sequence[str]) -> EvaluateOptions:
-    options = tyro.cli(EvaluateOptions, args=list(words), prog="focops evaluate")
-    if not options.runs:
-        raise UsageError("RUN is missing; give the directory of a run or of a grid, or several")
-    return options
 
 
 def check(options: Options) -> None:

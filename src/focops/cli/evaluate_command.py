@@ -10,9 +10,9 @@ _OPTIONS = ("deterministic", "confidence", "threads", "backend", "env_workers", 
 
 def evaluate(words: list[str]) -> int:
     """`focops evaluate`: policies on unseen episodes, as a table and as JSON."""
-    from focops.cli import arguments, grid
+    from focops.cli import evaluate_options, grid
 
-    options = arguments.parse_evaluate(words)
+    options = evaluate_options.parse(words)
     from rich.console import Console
 
     from focops import evaluation, zoo

@@ -15,7 +15,7 @@ class ExportOptions:
     NumPy alone. It is compared with the policy on random and extreme observations before it is written."""
 
     run: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RUN")]
-    """The directory of a run, or a policy file."""
+    """The directory of a run, zoo:NAME, or a policy file."""
     file: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FILE")]
     """What is written; its ending is .onnx or .py."""
     sampled: tyro.conf.FlagCreatePairsOff[bool] = False

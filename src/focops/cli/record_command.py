@@ -2,9 +2,13 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
+
+
+def _default(metavar: str, meaning: str) -> Any:
+    return tyro.conf.arg(metavar=metavar, help_behavior_hint=f"(default: {meaning})")
 
 
 @dataclass(frozen=True)
@@ -15,22 +19,22 @@ class RecordOptions:
     """
 
     run: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RUN")]
-    """The directory of a run, or a policy file."""
+    """The directory of a run, zoo:NAME, or a policy file."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="(default: video.mp4 in RUN)")] = None
     """The video: .mp4 or .gif."""
-    episodes: int = 1
+    episodes: Annotated[int, tyro.conf.arg(metavar="N")] = 1
     """Shown one after another."""
-    seed: int = 0
+    seed: Annotated[int, tyro.conf.arg(metavar="S")] = 0
     """Of the episodes; none of training is among them."""
     deterministic: tyro.conf.FlagCreatePairsOff[bool] = False
     """Take the mean (most likely) actions instead of sampled ones."""
-    steps: int | None = None
+    steps: Annotated[int | None, _default("N", "all")] = None
     """Show at most so many steps of each episode."""
-    width: int | None = None
-    """Pixels, even; by default 854 of our tasks, and what a Gymnasium environment renders."""
-    height: int | None = None
-    """Pixels, even; by default 480, or what the environment renders."""
-    fps: float = 30.0
+    width: Annotated[int | None, _default("N", "854 of our tasks; what a Gymnasium environment renders")] = None
+    """Pixels, even."""
+    height: Annotated[int | None, _default("N", "480, or what the environment renders")] = None
+    """Pixels, even."""
+    fps: Annotated[float, tyro.conf.arg(metavar="N")] = 30.0
     """Pictures a second, about: of more steps every second, third, … is shown."""
 
 

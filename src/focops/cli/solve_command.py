@@ -29,9 +29,9 @@ class _SolveArguments:
 
     problem: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="FILE")]
     """A JSON file, or an example: gridworld, queue, random."""
-    plot: Annotated[Path | None, tyro.conf.arg(metavar="PNG")] = None
+    plot: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
     """Draw a gridworld's policy and visitation into this file (png, svg, pdf)."""
-    save: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    save: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
     """Write the problem as JSON, to change it."""
     all: tyro.conf.FlagCreatePairsOff[bool] = False
     """Print every state's policy, however many there are."""

@@ -40,14 +40,16 @@ class PlotOptions:
     Runs that differ only in their seed are drawn as their mean, with a 95% band.
     """
 
-    runs: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN [RUN ...]")]
+    runs: Annotated[
+        tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN [RUN ...]", help_behavior_hint="(required)")
+    ]
     """The directory of a run, of a grid, or of several grids; or several of them."""
     out: Annotated[
         Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="(default: plot.png there, shown)")
     ] = None
     """Where it is drawn: .png, .svg, .pdf, or .html for a page to zoom in."""
     x: XAxis = "samples"
-    """The horizontal axis: samples, or hours of wall-clock time."""
+    """The horizontal axis: samples, or wall-clock time."""
 
 
 @dataclass(frozen=True)

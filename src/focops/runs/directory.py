@@ -28,7 +28,7 @@ PENDING = "the evaluation was not completed; `focops resume RUN` makes up for it
 class RunDirectory:
     """The paths of a run's files, and the lock that excludes a second process. `zoo:NAME` is a path as well.
 
-    >>> with RunDirectory.create(config) as run:   # doctest: +SKIP
+    >>> with RunDirectory.create(config) as run:
     ...     checkpoint.save(run.checkpoints, 1, arrays, {})
     """
 

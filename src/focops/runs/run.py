@@ -14,20 +14,26 @@ if TYPE_CHECKING:
     from focops import Evaluation, Policy
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run:
     """A run that has ended: its directory and its summary. The methods are those of `focops`, for this run.
 
-    >>> run = focops.train("HopperSpeed-v0", steps=100_000)     # doctest: +SKIP
-    >>> run.metrics()["return_mean"]                            # doctest: +SKIP
-    >>> run.evaluate(episodes=100, deterministic=True)          # doctest: +SKIP
-    >>> run.plot()                                              # doctest: +SKIP
-    >>> run.policy.predict(observation)                         # doctest: +SKIP
+    Examples:
+        >>> run = focops.train("HopperSpeed-v0", steps=100_000)
+        >>> run.metrics()["return_mean"]
+        >>> run.evaluate(episodes=100, deterministic=True)
+        >>> run.plot()
+        >>> run.policy.predict(observation)
     """
 
     path: Path
     summary: dict[str, Any]
     """As in summary.json: `summary["policy"]` is what was found of the policy that the run delivers."""
+
+    def __repr__(self) -> str:
+        """One line, for a notebook: the summary has a hundred numbers."""
+        task, algo, seed, steps = (self.summary[name] for name in ("task", "algo", "seed", "steps"))
+        return f"Run({str(self.path)!r}: {task}, {algo}, seed {seed}, {steps:,} samples)"
 
     @functools.cached_property
     def policy(self) -> "Policy":

@@ -22,14 +22,15 @@ Record = dict[str, Any]
 
 
 class Sink(Protocol):
-    """Receives the records of one run. `sinks` takes the function that opens one, such as its class:
+    """Receives the records of one run. `sinks` takes the function that opens one, such as its class.
 
-    >>> class Best:                                                   # doctest: +SKIP
-    ...     def __init__(self, directory: Path, iteration: int): ...  # the run's; 0, or where the run resumes
-    ...     def write(self, record: dict): ...                        # one iteration
-    ...     def sync(self): ...
-    ...     def close(self): ...
-    >>> focops.train("AntSpeed-v0", sinks=[Best])                     # doctest: +SKIP
+    Examples:
+        >>> class Best:
+        ...     def __init__(self, directory: Path, iteration: int): ...  # the run's; 0, or where the run resumes
+        ...     def write(self, record: dict): ...                        # one iteration
+        ...     def sync(self): ...
+        ...     def close(self): ...
+        >>> focops.train("AntSpeed-v0", sinks=[Best])
     """
 
     def write(self, record: Record) -> None: ...

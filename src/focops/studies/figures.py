@@ -8,7 +8,7 @@ import numpy as np
 
 from focops.errors import UsageError
 from focops.studies.groups import Group, XAxis
-from focops.studies.panels import X_TITLE, Panel, Style, panels, seeds_text, styles
+from focops.studies.panels import Panel, Scale, Style, panels, scales, seeds_text, styles
 from focops.tabular.plot import new_figure
 
 SUFFIXES = (".png", ".svg", ".pdf")
@@ -26,11 +26,11 @@ def draw(groups: Sequence[Group], x_axis: XAxis = "samples") -> Any:
     columns = _columns(labels, 4.0 * width)
     figure = new_figure(4.0 * width, 3.1 * len(by_task) + 0.3 + 0.2 * -(-len(labels) // columns))
     rows = figure.subplots(len(by_task), width, squeeze=False)
-    look = styles(labels)
+    look, scale = styles(labels), scales(groups)[x_axis]
     for row, (task, own) in zip(rows, by_task.items(), strict=True):
         drawn = panels(own)
         for axes, panel in zip(row, drawn, strict=False):
-            _panel(axes, panel, own, look, x_axis)
+            _panel(axes, panel, own, look, x_axis, scale)
         for axes in row[len(drawn) :]:
             axes.set_visible(False)
         row[0].set_title(f"{task}, {seeds_text(own)}\n", loc="left", fontsize=11, fontweight="bold", color=_INK)
@@ -55,40 +55,50 @@ def save(figure: Any, file: Path) -> None:
         raise UsageError(f"{file} cannot be written ({error}); give a .png, .svg, .pdf or .html file") from error
 
 
-def _panel(axes: Any, panel: Panel, groups: Sequence[Group], look: dict[str, Style], x_axis: XAxis) -> None:
+def _panel(
+    axes: Any, panel: Panel, groups: Sequence[Group], look: dict[str, Style], x_axis: XAxis, scale: Scale
+) -> None:
     shown = list(panel.limits)
     for group in groups:
         curve = group.curve(panel.metric, x_axis)
         if curve is None:
             continue
-        style, x = look[group.label], curve.x / (3600 if x_axis == "time" else 1)
-        axes.plot(x, curve.mean, color=style.colour, linestyle=_DASHES[style.dash], linewidth=1.6, label=group.label)
+        style, x = look[group.label], curve.x / scale.unit
+        dot = "o" if len(x) == 1 else ""  # a line of one point cannot be seen
+        line = {"color": style.colour, "linestyle": _DASHES[style.dash], "linewidth": 1.6, "marker": dot}
+        axes.plot(x, curve.mean, label=group.label, **line)
         axes.fill_between(x, curve.low, curve.high, color=style.colour, alpha=0.16, linewidth=0)
         shown += [curve.lowest, curve.highest]
     if shown:  # two seeds may have a band far wider than the plot
-        low, high = min(shown), max(shown)
-        margin = 0.06 * (high - low) or 1.0
-        axes.set_ylim(low - margin, high + margin)
+        axes.set_ylim(*_range(min(shown), max(shown)))
     for limit in panel.limits:
         axes.axhline(limit, color=_INK, linewidth=1.3)
         axes.annotate(
-            f"limit {limit:g}", (0.01, limit), xycoords=("axes fraction", "data"), ha="left", va="bottom", fontsize=8
+            f"limit {limit:.4g}", (0.01, limit), xycoords=("axes fraction", "data"), ha="left", va="bottom", fontsize=8
         )
     if panel.limits:
         axes.axhspan(max(panel.limits), np.max(axes.get_ylim()), color=_OVER, alpha=0.06, linewidth=0)
-    _tidy(axes, panel, x_axis)
+    _tidy(axes, panel, scale)
 
 
-def _tidy(axes: Any, panel: Panel, x_axis: XAxis) -> None:
+def _range(low: float, high: float) -> tuple[float, float]:
+    """With a margin; what does not vary is shown against zero."""
+    if low == high:
+        low, high = min(low, 0.0), max(high, 0.0)
+    margin = 0.06 * (high - low)
+    return (low - margin, high + margin) if margin else (-0.06, 1.06)
+
+
+def _tidy(axes: Any, panel: Panel, scale: Scale) -> None:
     from matplotlib.ticker import EngFormatter
 
     axes.set_title(panel.title, fontsize=9, color=_INK)
-    axes.set_xlabel(X_TITLE[x_axis], fontsize=9)
+    axes.set_xlabel(scale.title, fontsize=9)
     axes.tick_params(labelsize=8, colors="#57606a")
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color("#d0d7de")
     axes.grid(axis="y", color="#eaeef2", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.margins(x=0)
-    if x_axis == "samples":
+    if scale.title == "samples":
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))

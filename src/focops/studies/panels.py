@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from focops.studies.groups import Group, XAxis, is_limited
 
-X_TITLE: dict[XAxis, str] = {"samples": "samples", "time": "wall-clock hours"}
+_TIMES = {"hours": 3600.0, "minutes": 60.0, "seconds": 1.0}
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Okabe and Ito's, which the colour-blind can tell apart, without the yellow, which is too pale for a line."""
 _DASHES = ("solid", "dash", "dashdot", "longdash", "dot")
@@ -22,6 +22,14 @@ class Style(NamedTuple):
     symbol: str
 
 
+class Scale(NamedTuple):
+    """Of a horizontal axis."""
+
+    title: str
+    unit: float
+    """What a curve's x is divided by."""
+
+
 class Panel(NamedTuple):
     """One plot."""
 
@@ -29,6 +37,14 @@ class Panel(NamedTuple):
     title: str
     limits: tuple[float, ...]
     """One, unless the groups have different ones."""
+
+
+def scales(groups: Sequence[Group]) -> dict[XAxis, Scale]:
+    """Time is in the largest unit of which the longest run has two."""
+    times = (each for group in groups for run in group.runs for each in run.curves["elapsed_s"])
+    longest = max((each for each in times if not math.isnan(each)), default=0.0)
+    name = next((name for name, seconds in _TIMES.items() if longest >= 2 * seconds), "seconds")
+    return {"samples": Scale("samples", 1.0), "time": Scale(f"wall-clock {name}", _TIMES[name])}
 
 
 def styles(labels: Sequence[str]) -> dict[str, Style]:

@@ -21,7 +21,7 @@ from focops.studies import figures, tables
 from focops.studies.comparison import Figures, sensitivity
 from focops.studies.comparison import figures as figures_of
 from focops.studies.groups import Curve, Group, XAxis, common_settings, grouped
-from focops.studies.panels import X_TITLE, panels, styles
+from focops.studies.panels import Scale, panels, scales, styles
 from focops.studies.results import Results
 
 
@@ -111,12 +111,13 @@ def page(study: Study, title: str, *, x_axis: XAxis = "samples", refresh_s: floa
 
 def data(study: Study, x_axis: XAxis = "samples", refresh_s: float | None = None) -> dict[str, Any]:
     """What report.js draws."""
+    of_axis = scales(study.groups)
     look = styles(list(dict.fromkeys(group.label for group in study.groups)))
     tasks = [
         {
             "name": task,
             "panels": [panel._asdict() for panel in panels(own)],
-            "groups": [_group(group, study.figures.get(group)) for group in own],
+            "groups": [_group(group, study.figures.get(group), of_axis) for group in own],
             "sensitivity": [each._asdict() for each in sensitivity(own)],
         }
         for task, own in study.by_task.items()
@@ -125,18 +126,18 @@ def data(study: Study, x_axis: XAxis = "samples", refresh_s: float | None = None
         {
             "tasks": tasks,
             "styles": {label: style._asdict() for label, style in look.items()},
-            "xTitles": X_TITLE,
+            "xTitles": {name: scale.title for name, scale in of_axis.items()},
             "xAxis": x_axis,
             "refreshSeconds": refresh_s,
         }
     )
 
 
-def _group(group: Group, found: Figures | None) -> dict[str, Any]:
+def _group(group: Group, found: Figures | None, of_axis: dict[XAxis, Scale]) -> dict[str, Any]:
     known = found.published if found else None
     curves = {
-        x_axis: {panel.metric: _curve(group.curve(panel.metric, x_axis), x_axis) for panel in panels([group])}
-        for x_axis in X_TITLE
+        x_axis: {panel.metric: _curve(group.curve(panel.metric, x_axis), scale.unit) for panel in panels([group])}
+        for x_axis, scale in of_axis.items()
     }
     return {
         "label": group.label,
@@ -155,10 +156,10 @@ def _group(group: Group, found: Figures | None) -> dict[str, Any]:
     }
 
 
-def _curve(curve: Curve | None, x_axis: XAxis) -> dict[str, Any] | None:
+def _curve(curve: Curve | None, unit: float) -> dict[str, Any] | None:
     if curve is None:
         return None
-    x = curve.x.round() if x_axis == "samples" else curve.x / 3600
+    x = curve.x / unit
     has_band = not np.isnan(curve.low).all()
     return {
         "x": _short(x, 7),

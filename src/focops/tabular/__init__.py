@@ -1,8 +1,8 @@
 """Finite CMDPs solved exactly: the paper's theory as programs, and the truth to measure learners against.
 
 >>> from focops import tabular
->>> problem = tabular.gridworld(["S..", ".H.", "..G"], limit=0.05)   # doctest: +SKIP
->>> tabular.solve_lp(problem).ret                                    # doctest: +SKIP
+>>> problem = tabular.gridworld(["S..", ".H.", "..G"], limit=0.05)
+>>> tabular.solve_lp(problem).ret
 """
 
 from focops.tabular.cmdp import CMDP

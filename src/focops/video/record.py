@@ -54,10 +54,9 @@ def record(
 ) -> Recorded:
     """Render episodes of a run's policy to `out`, an mp4 or gif (default: video.mp4 in the run's directory).
 
-    focops.record("runs/ant", "ant.mp4", episodes=3). The episodes are those of focops.evaluate(run, episodes=episodes,
-    seeds=[seed]), in real time: of more steps a second than `fps` every second, third, … is shown. `steps` cuts each.
-    `network`, `env` and `cost` are needed only where they are for `evaluate`. `progress` is told how many of how many
-    steps are drawn.
+    The episodes are those of `focops.evaluate(run, episodes=episodes, seeds=[seed])`, in real time: of more steps a
+    second than `fps` every second, third, … is shown. `steps` cuts each. `network`, `env` and `cost` are needed only
+    where they are for `evaluate`. `progress` is told how many of how many steps are drawn.
     """
     overlay.imported()
     _require_mujoco()
@@ -137,7 +136,8 @@ def _require_mujoco() -> None:
     except Exception as error:
         raise UsageError(
             f"MUJOCO_GL is {os.environ.get('MUJOCO_GL')!r}, and MuJoCo cannot be imported with it ({error}): unset it,"
-            " and EGL and OSMesa are tried, or install what it names"
+            " and EGL and OSMesa are tried, or install what it names (Debian: apt-get install libosmesa6 for osmesa,"
+            " libegl1 libgl1-mesa-dri for egl)"
         ) from error
 
 

@@ -82,9 +82,11 @@ function layout(xaxis, yaxis, extra = {}) {
   };
 }
 
+// What does not vary is shown against zero.
 function withMargin([low, high]) {
-  const margin = 0.06 * (high - low) || 1;
-  return [low - margin, high + margin];
+  if (low === high) [low, high] = [Math.min(low, 0), Math.max(high, 0)];
+  const margin = 0.06 * (high - low);
+  return margin ? [low - margin, high + margin] : [-0.06, 1.06];
 }
 
 function extent(values) {
@@ -104,7 +106,7 @@ function limitMarks(limits, along) {
     [`${across}0`]: 0, [`${across}1`]: 1, [`${along}0`]: Math.max(...limits), [`${along}1`]: 1e12,
   }] : [];
   const label = (limit) => ({
-    text: `limit ${limit}`, showarrow: false, font: { size: 11, color: INK }, [`${along}`]: limit,
+    text: `limit ${Number(limit.toPrecision(4))}`, showarrow: false, font: { size: 11, color: INK }, [`${along}`]: limit,
     bgcolor: "rgba(255,255,255,0.75)", borderpad: 1,
     [`${across}ref`]: "paper", [across]: along === "y" ? 0.01 : 1, xanchor: "left",
     yanchor: along === "y" ? "bottom" : "top", xshift: along === "y" ? 0 : 4,
@@ -126,7 +128,8 @@ function curveTraces(group, metric, opacity) {
     { ...edge, y: curve.high, fill: "tonexty", fillcolor: rgba(style.colour, opacity) },
   ] : [];
   const line = {
-    x: curve.x, y: curve.mean, customdata: curve.seeds, name: group.label, mode: "lines", type: "scatter",
+    x: curve.x, y: curve.mean, customdata: curve.seeds, name: group.label, type: "scatter",
+    mode: curve.x.length === 1 ? "markers" : "lines", marker: { color: style.colour, size: 8 },
     line: { color: style.colour, dash: style.dash, width: 2 },
     hovertemplate: `<b>${escaped(group.label)}</b><br>%{y:.5g} at %{x:.4s}<br>%{customdata} seed(s)<extra></extra>`,
   };
