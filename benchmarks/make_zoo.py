@@ -2,6 +2,7 @@
 
     python benchmarks/make_zoo.py                                        # all tasks; resumes if it was interrupted
     python benchmarks/make_zoo.py HopperSpeed --steps 300k --seeds 0,1   # flags of `focops train` may follow
+    python benchmarks/make_zoo.py HopperSpeed --trained runs/learning    # of what benchmarks/learning.py has trained
 
 The best has the highest reward of those whose limits are satisfied by the evaluation at the end of training. It is
 judged by other episodes, and those are the figures in its card; if they do not satisfy the limits with sampled and with
@@ -37,12 +38,16 @@ def main() -> None:
     parser.add_argument("--seeds", default="0..2", help="at least two")
     parser.add_argument("--episodes", type=int, default=200, help="that a chosen policy is judged by")
     parser.add_argument("--runs", type=Path, default=Path("runs/zoo"), help="where they are trained")
+    parser.add_argument("--trained", type=Path, help="a folder of finished grids TASK-focops-…; nothing is trained")
     parser.add_argument("--zoo", type=Path, default=zoo.HOME)
     options, more = parser.parse_known_args()
     for task in options.tasks or [task.name for task in (*SPEED_TASKS, *CIRCLE_TASKS)]:
         name = task.removesuffix("-v0")
-        grid = options.runs / f"{name}-{options.steps}-{options.seeds}"
-        train(name, grid, ["--steps", options.steps, "--seeds", options.seeds, *more])
+        if options.trained:
+            (grid,) = options.trained.glob(f"{name}-focops-*")
+        else:
+            grid = options.runs / f"{name}-{options.steps}-{options.seeds}"
+            train(name, grid, ["--steps", options.steps, "--seeds", options.seeds, *more])
         run, evaluation = best(grid, options.episodes)
         chosen = f"It is the best of {len(runs_in(grid))} seeds, chosen by other episodes than these."
         store(run, evaluation, options.zoo / name, chosen)

@@ -70,5 +70,7 @@ def test_an_infinite_bound_leaves_the_multiplier_free():
 
 def test_a_settling_multiplier_slows_down_with_the_policy():
     config = lambda settle: dataclasses.replace(focops.Config(), settle=settle)
-    assert float(multipliers.settled(0.9, config(False))) == pytest.approx(0.01)
-    assert float(multipliers.settled(0.9, config(True))) == pytest.approx(0.001)
+    rate = lambda settle, violation: multipliers.settled(0.9, jnp.array(violation), jnp.ones(4), config(settle))
+    np.testing.assert_allclose(rate(False, [0.0, 2.0, -4.0, 9.0]), 0.01)
+    # of 4 standard errors: noise, half certain, certain, more than certain
+    np.testing.assert_allclose(rate(True, [0.0, 2.0, -4.0, 9.0]), [0.001, 0.005, 0.01, 0.01], rtol=1e-6)

@@ -89,7 +89,7 @@ def update(
     state = state._replace(critics=critics, memory=memory)
     state, epochs, kl = first_order.improve(key, state, batch, loss, None, progress, config)
 
-    rate = multipliers.settled(progress, config)
+    rate = multipliers.settled(progress, at_risk - cost.aim, cost.error, config)
     state = state._replace(nu=multipliers.step(state.nu, at_risk, cost.aim, rate, config.nu_max))
     info = first_order.report(state, batch, cost, epochs, kl, config)
     return state, Info(cost_at_risk=at_risk, threshold=threshold, **info._asdict())

@@ -71,7 +71,8 @@ def update(
 ) -> tuple[State, Info]:
     """One pass of Algorithm 1's loop, from a batch of trajectories to the next policy."""
     critics, batch, cost = estimate(state.critics, state.policy, rollout, stats, progress, config)
-    nu = multipliers.step(state.nu, cost.cost_return, cost.aim, multipliers.settled(progress, config), config.nu_max)
+    rate = multipliers.settled(progress, cost.cost_return - cost.aim, cost.error, config)
+    nu = multipliers.step(state.nu, cost.cost_return, cost.aim, rate, config.nu_max)
     pressure, temperature = beyond_the_paper(nu, batch, cost, config)
 
     old, state = state.policy, state._replace(critics=critics, nu=nu)

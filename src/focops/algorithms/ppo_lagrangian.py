@@ -50,7 +50,8 @@ def update(
     state = state._replace(critics=critics)
     state, epochs, kl = first_order.improve(key, state, batch, loss, None, progress, config)
 
-    nu = multipliers.step(state.nu, cost.cost_return, cost.aim, multipliers.settled(progress, config), config.nu_max)
+    rate = multipliers.settled(progress, cost.cost_return - cost.aim, cost.error, config)
+    nu = multipliers.step(state.nu, cost.cost_return, cost.aim, rate, config.nu_max)
     state = state._replace(nu=nu)
     return state, first_order.report(state, batch, cost, epochs, kl, config)
 

@@ -54,7 +54,7 @@ def update(
     loss = lambda theta, minibatch: policy_loss(theta, minibatch, config)
     state, epochs, kl = first_order.improve(key, state, batch, loss, None, progress, config)
 
-    rate = multipliers.settled(progress, config)
+    rate = multipliers.settled(progress, cost.cost_return - cost.aim, cost.error, config)
     nu = multipliers.step(state.nu, cost.cost_return, cost.aim, rate, config.nu_max)
     state = state._replace(nu=nu)
     return state, first_order.report(state, batch, cost, epochs, kl, config)

@@ -42,7 +42,8 @@ def update(
 ) -> tuple[State, Info]:
     critics, batch, cost = estimate(state.critics, state.policy, rollout, stats, progress, config)
     pressure = multipliers.lead(state.nu, cost.cost_return, cost.aim, cost.worth, config)
-    nu = multipliers.step(state.nu, cost.cost_return, cost.aim, multipliers.settled(progress, config), config.nu_max)
+    rate = multipliers.settled(progress, cost.cost_return - cost.aim, cost.error, config)
+    nu = multipliers.step(state.nu, cost.cost_return, cost.aim, rate, config.nu_max)
 
     batch = batch._replace(advantage=batch.advantage - batch.cost_advantage @ pressure)
     state = state._replace(critics=critics, nu=nu)

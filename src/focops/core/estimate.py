@@ -38,6 +38,8 @@ class CostEstimate(NamedTuple):
     """J_C(π_k)."""
     aim: Float[Array, "m"]
     """What the update takes for the limits: below them by the margin."""
+    error: Float[Array, "m"]
+    """Standard error of `cost_return`."""
     worth: Float[Array, "m"]
     """J_C(π) − J_C(π_k) per unit of E[ratio·Â_C]: the mean discounted length of an episode times the standard deviation
     of Â_C. The expectation is over the batch, where all ages count alike; in the theory a sample of age t counts γ_C^t.
@@ -96,7 +98,7 @@ def estimate(
     return (
         critics._replace(cost_return=estimator),
         batch,
-        CostEstimate(j_c, aim(estimator, most / longer, config), worth),
+        CostEstimate(j_c, aim(estimator, most / longer, config), cost_return.standard_error(estimator), worth),
     )
 
 

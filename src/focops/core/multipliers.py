@@ -7,6 +7,8 @@ from jaxtyping import Array, Float
 
 from focops.core.fields import NotNegative, pytree_config
 
+_CERTAIN = 4.0
+"""Standard errors; a policy that moves makes the error look larger than it is."""
 _MOST_AHEAD = 100.0
 """Updates: where cost hardly follows the policy, the swing is slower than most runs are long."""
 
@@ -35,16 +37,20 @@ class LeadConfig(Config):
     alike. If not, in updates."""
 
 
-def settled(progress: Float[Array, ""] | float, config: Any) -> Float[Array, ""]:
-    """α_ν; with `settle` annealed as the policy's own learning rate."""
-    return config.nu_rate * jnp.where(config.settle, 1.0 - progress, 1.0)
+def settled(
+    progress: Float[Array, ""] | float, violation: Float[Array, "m"], error: Float[Array, "m"], config: Any
+) -> Float[Array, "m"]:
+    """α_ν; with `settle` annealed as the policy's own learning rate, where the violation J_C − b could be noise: α_ν in
+    full from `_CERTAIN` standard errors of J_C on. What is certain has to be corrected before the policy stops."""
+    certain = jnp.minimum(jnp.abs(violation) / (_CERTAIN * error + 1e-9), 1.0)
+    return config.nu_rate * jnp.where(config.settle, jnp.maximum(1.0 - progress, certain), 1.0)
 
 
 def step(
     nu: Float[Array, "m"],
     cost_return: Float[Array, "m"],
     limit: Float[Array, "m"],
-    rate: Float[Array, ""] | float,
+    rate: Float[Array, "*m"] | float,
     nu_max: Float[Array, ""] | float,
 ) -> Float[Array, "m"]:
     """ν ← clip(ν − α(b − J_C), 0, ν_max); ν_max = ∞ is allowed."""
