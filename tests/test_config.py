@@ -30,6 +30,13 @@ def test_fast_is_bolder_on_tasks_that_we_know(task, scale_free, policy_rate, min
     assert algo.value_rate == algo.cost_value_rate == (3e-4 if "Circle" in task else 1e-3)
 
 
+def test_the_humanoid_has_the_published_rates_and_keeps_the_loop_of_the_speed_tasks():
+    algo, speed = default_config("HumanoidSpeed").algo, default_config("AntSpeed").algo
+    assert algo.policy_rate == algo.value_rate == algo.cost_value_rate == 3e-4
+    assert (algo.stop_in_epoch, algo.project_std, algo.std_end) == (False, False, 1.0)
+    assert (algo.settle, algo.nu_rate, algo.scale_free) == (speed.settle, speed.nu_rate, speed.scale_free)
+
+
 @pytest.mark.parametrize(("task", "minibatch"), [("AntSpeed", 64), ("AntCircle", 1000), (OUTSIDE, 64)])
 def test_paper_is_as_published(task, minibatch):
     algo = default_config(task, preset="paper").algo

@@ -10,7 +10,7 @@ agent (the paper's appendix), as *discounted* sums with gamma_C = 0.99.
 from functools import partial
 
 from focops.core.spec import Constraint
-from focops.envs.tasks.families import SPEED
+from focops.envs.tasks.families import HUMANOID_SPEED, SPEED, Family
 from focops.envs.tasks.robots import (
     ANT,
     HALF_CHEETAH,
@@ -35,16 +35,16 @@ def walk(robot: Robot, xp: Namespace, p: Physics, before: Array, after: Array, a
     return Outcome(reward, speed[..., None], ~healthy)
 
 
-def _speed_task(name: str, robot: Robot, limit: float) -> Task:
+def _speed_task(name: str, robot: Robot, limit: float, family: Family = SPEED) -> Task:
     constraint = Constraint("speed", limit, discount=0.99)
-    return Task(name, robot, (constraint,), 1000, partial(walk, robot), robot.hidden, family=SPEED)
+    return Task(name, robot, (constraint,), 1000, partial(walk, robot), robot.hidden, family=family)
 
 
 SPEED_TASKS = (
     _speed_task("AntSpeed-v0", ANT, 103.115),
     _speed_task("HalfCheetahSpeed-v0", HALF_CHEETAH, 151.989),
     _speed_task("HopperSpeed-v0", HOPPER, 82.748),
-    _speed_task("HumanoidSpeed-v0", HUMANOID, 20.140),
+    _speed_task("HumanoidSpeed-v0", HUMANOID, 20.140, HUMANOID_SPEED),
     _speed_task("SwimmerSpeed-v0", SWIMMER, 24.516),
     _speed_task("Walker2dSpeed-v0", WALKER2D, 81.886),
 )
