@@ -99,7 +99,7 @@ def trained(name: str, probe: str, limits: tuple[float, ...], iterations: int, *
     own = {k: v for k, v in (own | algo).items() if k in names}
     config = dataclasses.replace(
         config, algo=dataclasses.replace(config.algo, **own), steps=256 * iterations, batch_size=256, num_envs=8,
-        cost_limit=limits, cost_discount=(0.9,) * len(limits),
+        cost_limit=limits, cost_discount=(0.9,) * len(limits), margin=0.0,
     )  # fmt: skip
     trainer = Trainer(config)
     return trainer, [trainer.iterate() for _ in range(iterations)]

@@ -86,7 +86,9 @@ def improve(
         gradient = sgd.clip_norm(jax.grad(policy_loss)(state.policy, minibatch), config.max_grad_norm)
         moved = sgd.descend(state.policy, state.policy_adam, gradient, annealed * config.policy_rate)
         if max_kl is not None:
-            stay = jnp.where(config.stop_in_epoch, mean_kl(state, minibatch) > max_kl, False)
+            kl = mean_kl(state, minibatch)
+            # one that is not finite goes on to parameters that are not, so that the run is stopped
+            stay = jnp.where(config.stop_in_epoch, (kl > max_kl) & jnp.isfinite(kl), False)
             moved = jax.tree.map(lambda old, new: jnp.where(stay, old, new), (state.policy, state.policy_adam), moved)
         theta, adam = moved
         return state._replace(policy=theta, policy_adam=adam, critics=learned)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from focops import envs
+from focops import confidence, envs
 from focops.display.progress import ManyDisplay
 from focops.errors import RunError, UsageError
 from focops.evaluation.evaluate_runs import Trained, on_device, on_host
@@ -246,7 +246,8 @@ def _excess(found: Evaluation) -> float:
 
 def _protocols(episodes: int, purpose: Purpose) -> list[Protocol]:
     """With sampled and with mean actions."""
-    number = max(2, math.ceil(purpose.share * episodes))
+    fewest = confidence.fewest_episodes(purpose.confidence)  # that can be found to keep a limit
+    number = max(2, min(episodes, max(fewest, math.ceil(purpose.share * episodes))))
     return [Protocol(number, (purpose.seed,), deterministic, purpose.confidence) for deterministic in (False, True)]
 
 
