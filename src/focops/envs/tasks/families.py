@@ -74,5 +74,5 @@ def _column(index: int) -> Settings:
 ANY = Family("any", paper=_column(0), fast=_column(1), fast_mjx=_column(2))
 """What every task gets, also one that is not ours."""
 SPEED = Family("speed", fast=_column(3))
-HUMANOID_SPEED = Family("humanoid speed", fast=_column(3) | _column(7))
+HUMANOID_SPEED = Family("humanoid speed", fast={**_column(3), **_column(7)})
 CIRCLE = Family("circle", both=_column(4), fast=_column(5), fast_mjx=_column(6))
