@@ -234,8 +234,7 @@ def _per_cost(name: str, value: Any) -> tuple[float, ...] | dict[str, float]:
 
 
 def _filled(config: TrainConfig, spec: Spec) -> TrainConfig:
-    """The config with what a user's environment says: its layout, the network for its images, and numbers by the names
-    of its costs, where it has names for them."""
+    """The config with what a user's environment says: its layout, network, and numbers by the names of its costs."""
     if envs.find(config.task) is not None:
         return config
     algo = dataclasses.replace(config.algo, network=network_for(config.algo, spec, config.task))
