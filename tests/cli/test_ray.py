@@ -160,6 +160,18 @@ def test_what_changes_in_a_directory_comes_back_and_nothing_else(tmp_path: Path)
     assert source.changes().pieces == []
 
 
+def test_metrics_that_were_cut_back_and_have_grown_again_come_back_whole(tmp_path: Path) -> None:
+    """As those of a run that is resumed: records beyond its checkpoint are written anew, with other times."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    (here / "metrics.jsonl").write_bytes(b'{"n": 1}\n{"n": 2, "s": 0.5}\n')
+    source = mirror.Source(here, str(there))
+    mirror.write(there, source.changes())
+    (here / "metrics.jsonl").write_bytes(b'{"n": 1}\n{"n": 2, "s": 0.25}\n{"n": 3, "s": 0.5}\n')
+    mirror.write(there, source.changes(), {"metrics.jsonl"})
+    assert (there / "metrics.jsonl").read_bytes() == (here / "metrics.jsonl").read_bytes()
+
+
 def test_a_copy_of_a_run_without_a_checkpoint_can_be_gone_on_with(tmp_path: Path) -> None:
     """It has the folder for them: one without looks as if they were lost."""
     (tmp_path / "here").mkdir()
@@ -176,9 +188,9 @@ def test_a_checkpoint_that_is_written_meanwhile_comes_with_its_records(
     (tmp_path / "metrics.jsonl").write_bytes(b"1\n")
     source, read = mirror.Source(tmp_path, "there"), mirror.Source._piece
 
-    def write_meanwhile(self: mirror.Source, name: str, size: int) -> mirror.Piece:
+    def write_meanwhile(self: mirror.Source, *file: Any) -> mirror.Piece:
         (tmp_path / "checkpoint" / "1.safetensors").write_bytes(b"one")
-        return read(self, name, size)
+        return read(self, *file)
 
     monkeypatch.setattr(mirror.Source, "_piece", write_meanwhile)
     assert {piece.name for piece in source.changes().pieces} == {"metrics.jsonl", "checkpoint/1.safetensors"}

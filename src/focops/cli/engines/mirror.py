@@ -5,6 +5,7 @@ order and written in the same, so a copy is at any instant one that can be resum
 """
 
 import contextlib
+import hashlib
 import json
 from pathlib import Path
 from typing import NamedTuple
@@ -15,7 +16,7 @@ _SENT = ("config.json", "metrics.jsonl", "summary.json", "output.txt", "wandb.id
 """What a run needs to go on."""
 _ORDER = ("config.json", "metrics.jsonl", "checkpoint", "policy", "summary.json")
 _GROW = ("metrics.jsonl", "events.")
-"""How the names of files begin to which the run only appends."""
+"""How the names of files begin to which the run appends; a run that is resumed first cuts them back."""
 _ATTEMPTS = 10
 _NAME_THEMSELVES = ("config.json", "summary.json", "output.txt")
 """Files in which the directory's path stands."""
@@ -67,6 +68,8 @@ class Source:
     def __init__(self, here: Path, there: str) -> None:
         self._here, self._there = here, there
         self._seen: dict[str, tuple[int, int]] = {}
+        self._hashes: dict[str, bytes] = {}
+        """Of files that grow, as they were then."""
 
     def local(self, text: str) -> str:
         return text.replace(self._there, str(self._here))
@@ -79,13 +82,14 @@ class Source:
         that is not there look as if it were lost."""
         for _ in range(_ATTEMPTS):
             names, seen, pieces = self._names(), dict[str, tuple[int, int]](), list[Piece]()
+            hashes = dict(self._hashes)
             with contextlib.suppress(FileNotFoundError):
                 for name in sorted(names, key=_rank, reverse=True):
                     seen[name] = self._stamp(name)
                     if seen[name] != self._seen.get(name):
-                        pieces.append(self._piece(name, seen[name][1]))
+                        pieces.append(self._piece(name, seen[name][1], hashes))
                 if self._names() == names:
-                    self._seen = seen
+                    self._seen, self._hashes = seen, hashes
                     return Changes(pieces[::-1], names)
         return Changes([], set(self._seen))  # another time
 
@@ -97,16 +101,20 @@ class Source:
         found = (self._here / name).stat()
         return found.st_mtime_ns, found.st_size
 
-    def _piece(self, name: str, size: int) -> Piece:
-        before = self._seen.get(name, (0, 0))[1]
-        offset = before if name.startswith(_GROW) and before <= size else 0
+    def _piece(self, name: str, size: int, hashes: dict[str, bytes]) -> Piece:
+        """The file, and its hash into `hashes` if it grows."""
         with open(self._here / name, "rb") as file:
-            file.seek(offset)
-            data = file.read(size - offset)
+            data = file.read(size)
         if name in _NAME_THEMSELVES:
             here, there = (json.dumps(each, ensure_ascii=False)[1:-1] for each in (str(self._here), self._there))
             data = data.replace(here.encode(), there.encode())
-        return Piece(name, offset, data)
+        if not name.startswith(_GROW):
+            return Piece(name, 0, data)
+        before = self._seen[name][1] if name in self._seen else 0
+        # not so if it was cut back, even if it has become longer again since
+        begins_the_same = hashlib.sha256(data[:before]).digest() == self._hashes.get(name)
+        hashes[name] = hashlib.sha256(data).digest()
+        return Piece(name, before, data[before:]) if begins_the_same else Piece(name, 0, data)
 
 
 def _counts(file: Path) -> bool:
