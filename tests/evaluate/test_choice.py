@@ -124,6 +124,7 @@ def dear_until(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         return rows, cut, diverged
 
     monkeypatch.setattr(host, "run_episodes", run_episodes)
+    monkeypatch.setattr(final, "OURS", 1e3)  # as if the run were so long that all are looked at
     return dear
 
 
@@ -147,6 +148,23 @@ def test_a_run_whose_last_policy_is_not_within_delivers_the_best_that_is(
     assert results(again.path) == expected
     assert again.summary["policy"] == run.summary["policy"]
     assert focops.load(run.path).evaluation == run.summary["policy"]
+
+
+@pytest.mark.parametrize(("share", "episodes", "policies"), [(0.6, 29, 1), (4.5, 41, 1), (8.0, 50, 3)])
+def test_the_evaluation_takes_no_more_than_its_share_of_the_samples(
+    tmp_path: Path,
+    dear_until: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    share: int,
+    episodes: int,
+    policies: int,
+) -> None:
+    """29 episodes are the fewest that can be found to keep a limit. The run has 1792 steps, its episodes 65."""
+    dear_until["after"] = ITERATIONS
+    monkeypatch.setattr(final, "OURS", share)
+    monkeypatch.setattr(final, "TRIES", 1)
+    found = runs.run(point(tmp_path / "run")).summary["policy"]
+    assert (found["sampled"]["episodes"], found["chosen_from"]) == (episodes, policies)
 
 
 def test_the_policy_of_a_candidate_is_what_the_run_had_then(tmp_path: Path, dear_until: dict[str, Any]) -> None:

@@ -26,10 +26,11 @@ from focops.runs.files import jsonable
 from focops.runs.policy_file import load
 from focops.runs.recorder import Recorder, Run
 
-SHARE = 0.1
-"""Of the training's samples: as many episodes of environments that are not ours are run as fit into it."""
+OURS, OTHERS = 0.6, 0.3
+"""Shares of the training's samples that the evaluation may take, of our tasks and of other environments: a third for
+each of the two ways to act, and what is left of it to choose by."""
 PATIENCE = 2.0
-"""If their episodes turn out longer than in training, the evaluation is given up at so many times that share."""
+"""If the others' episodes turn out longer than in training, a policy is given up at so many times its part."""
 
 
 class Purpose(NamedTuple):
@@ -149,16 +150,17 @@ def _evaluate(runs: Sequence[tuple[Recorder, Run]], should_stop: Callable[[], bo
     if config.backend == "mjx":
         return deliver(policies, lambda each, purpose: on_device(each, _protocols(config.final_episodes, purpose)))
     (recorder, run), (own,) = runs[0], policies
-    samples = config.iterations * config.batch_size
-    episodes, at_most, tries = config.final_episodes, math.inf, TRIES
-    if envs.find(config.task) is None:
-        length = run.summary["episode_length_mean"] or recorder.spec.time_limit or math.inf
-        episodes = min(episodes, int(SHARE * samples / length))
-        at_most = 2 * PATIENCE * SHARE * samples  # of both ways to act
-        if episodes < 2:
-            raise _NotEvaluated("two of its episodes are more than a tenth of its samples; `focops evaluate` can do it")
-        own = own[: max(1, int(SHARE * samples / (2 * SCREENING.share * episodes * length)))]
-        tries = max(1, int(SHARE * samples / (2 * episodes * length)))
+    ours = envs.find(config.task) is not None
+    allowed = (OURS if ours else OTHERS) * config.iterations * config.batch_size
+    length = run.summary["episode_length_mean"] or recorder.spec.time_limit or math.inf
+    fewest = confidence.fewest_episodes(REPORT.confidence) if ours else 0
+    episodes = min(config.final_episodes, max(fewest, int(allowed / 3 / length)))
+    if episodes < 2:
+        raise _NotEvaluated("two of its episodes are more than a tenth of its samples; `focops evaluate` can do it")
+    steps = 2 * episodes * length
+    own = own[: max(1, int((allowed - steps) / (2 * _number(episodes, SCREENING) * length)))]
+    tries = TRIES if ours else max(1, int(allowed / 3 / steps))
+    at_most = math.inf if ours else PATIENCE * allowed * 2 / 3  # of both ways to act
     left = math.inf
 
     def before_step(number: int) -> None:
@@ -246,9 +248,14 @@ def _excess(found: Evaluation) -> float:
 
 def _protocols(episodes: int, purpose: Purpose) -> list[Protocol]:
     """With sampled and with mean actions."""
-    fewest = confidence.fewest_episodes(purpose.confidence)  # that can be found to keep a limit
-    number = max(2, min(episodes, max(fewest, math.ceil(purpose.share * episodes))))
+    number = _number(episodes, purpose)
     return [Protocol(number, (purpose.seed,), deterministic, purpose.confidence) for deterministic in (False, True)]
+
+
+def _number(episodes: int, purpose: Purpose) -> int:
+    """How many are run, of as many as are reported."""
+    fewest = confidence.fewest_episodes(purpose.confidence)  # that can be found to keep a limit
+    return max(2, min(episodes, max(fewest, math.ceil(purpose.share * episodes))))
 
 
 def described(sampled: Evaluation, mean_action: Evaluation) -> dict[str, Any]:
