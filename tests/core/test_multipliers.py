@@ -35,7 +35,7 @@ def test_the_lead_is_where_the_multiplier_would_be_after_so_many_more_steps(cost
     for _ in range(3):
         ahead = multipliers.step(ahead, jnp.array([cost]), jnp.array([100.0]), 0.01, 2.0)
     config = dataclasses.replace(focops.Config(), nu_rate=0.01, nu_max=2.0, nu_lead=3.0)
-    found = multipliers.lead(nu, jnp.array([cost]), jnp.array([100.0]), jnp.ones(1), config)
+    found = multipliers.lead(nu, jnp.array([cost]), jnp.array([100.0]), jnp.ones(1), jnp.array([0.01]), config)
     np.testing.assert_allclose(found, ahead, rtol=1e-6)
 
 
@@ -45,12 +45,12 @@ def test_a_lead_in_units_damps_slow_and_fast_loops_alike(worth):
     loop, π/√(α·gain) updates, a violation must have turned into the same share of itself, however fast the loop is. The
     share is that of x″ + 2ζx′ + x = 0, for many updates in a period."""
     config = dataclasses.replace(focops.Config(), nu_rate=0.01, nu_max=jnp.inf, nu_lead=10.0, lead_units=True)
-    gain, limit = worth / 500, jnp.array([100.0])
+    gain, limit, rate = worth / 500, jnp.array([100.0]), jnp.array([config.nu_rate])
     nu, cost = jnp.array([50.0]), jnp.array([110.0])
     balance = float(nu[0])  # where cost neither rises nor falls; far from the bound at 0
     for _ in range(round(np.pi / np.sqrt(config.nu_rate * gain))):
-        nu = multipliers.step(nu, cost, limit, config.nu_rate, config.nu_max)
-        cost = cost - gain * (multipliers.lead(nu, cost, limit, jnp.array([worth]), config) - balance)
+        nu = multipliers.step(nu, cost, limit, rate, config.nu_max)
+        cost = cost - gain * (multipliers.lead(nu, cost, limit, jnp.array([worth]), rate, config) - balance)
     damping = 10 / np.sqrt(500) / 2
     root = np.sqrt(1 - damping**2)
     expected = np.exp(-damping * np.pi) * (np.cos(root * np.pi) - damping / root * np.sin(root * np.pi))
@@ -59,7 +59,7 @@ def test_a_lead_in_units_damps_slow_and_fast_loops_alike(worth):
 
 def test_a_lead_in_units_is_each_constraints_own_and_bounded():
     config = dataclasses.replace(focops.Config(), nu_rate=0.01, nu_lead=10.0, lead_units=True)
-    found = multipliers.updates_ahead(jnp.array([400.0, 25.0, 0.0]), config)
+    found = multipliers.updates_ahead(jnp.array([400.0, 25.0, 0.0]), jnp.full(3, 0.01), config)
     np.testing.assert_allclose(found, [5.0, 20.0, 100.0], rtol=1e-5)  # 10/√(0.01·400), 10/√(0.01·25), the bound
 
 
@@ -70,7 +70,33 @@ def test_an_infinite_bound_leaves_the_multiplier_free():
 
 def test_a_settling_multiplier_slows_down_with_the_policy():
     config = lambda settle: dataclasses.replace(focops.Config(), settle=settle)
-    rate = lambda settle, violation: multipliers.settled(0.9, jnp.array(violation), jnp.ones(4), config(settle))
+    full = jnp.full(4, 0.01)
+    rate = lambda settle, violation: multipliers.settled(full, 0.9, jnp.array(violation), jnp.ones(4), config(settle))
     np.testing.assert_allclose(rate(False, [0.0, 2.0, -4.0, 9.0]), 0.01)
     # of 4 standard errors: noise, half certain, certain, more than certain
     np.testing.assert_allclose(rate(True, [0.0, 2.0, -4.0, 9.0]), [0.001, 0.005, 0.01, 0.01], rtol=1e-6)
+
+
+def test_a_multiplier_moves_slower_where_the_cost_is_known_badly():
+    limit, error = jnp.array([100.0, 100.0, -100.0, 0.0, 0.0]), jnp.array([9.0, 40.0, 40.0, 40.0, 0.0])
+    cost = jnp.array([5.0, 5.0, 5.0, 200.0, 0.0])
+    rate = lambda share: multipliers.step_size(cost, limit, error, dataclasses.replace(focops.Config(), nu_noise=share))
+    # errors of 9%, 40%, 40% of the limit, 20% of the cost, none
+    np.testing.assert_allclose(rate(0.1), [0.01, 0.0025, 0.0025, 0.005, 0.01], rtol=1e-5)
+    np.testing.assert_array_equal(rate(jnp.inf), jnp.float32(0.01))
+
+
+def test_a_cost_that_falls_slowly_and_is_known_badly_does_not_wind_the_multiplier_up():
+    """A cost that falls by half a unit per update as soon as ν is at its balance, and no faster with more. As seen, it
+    has a standard error of 30 at a limit of 25."""
+    balance, fall, limit, error = 0.3, 0.5, jnp.array([25.0]), jnp.array([30.0])
+    peaks = {}
+    for share in (jnp.inf, 0.1):
+        config = dataclasses.replace(focops.Config(), nu_rate=0.002, nu_max=jnp.inf, nu_noise=share)
+        noise, cost, nu, peaks[share] = np.random.default_rng(0), 60.0, jnp.zeros(1), 0.0
+        for _ in range(400):
+            seen = jnp.array([cost + float(error[0]) * noise.normal()])
+            nu = multipliers.step(nu, seen, limit, multipliers.step_size(seen, limit, error, config), config.nu_max)
+            cost += fall * np.clip(balance - float(nu[0]), -1, 1)
+            peaks[share] = max(peaks[share], float(nu[0]))
+    assert peaks[0.1] < peaks[jnp.inf] / 2

@@ -84,12 +84,13 @@ def update(
 
     counts = tail.bound_for(paid, value, rollout.age, discounts, threshold).reshape(batch.cost_advantage.shape)
     batch = batch._replace(cost_advantage=batch.cost_advantage * counts / (1 - config.level))
-    pressure = multipliers.lead(state.nu, at_risk, cost.aim, cost.worth, config)
+    rate = multipliers.step_size(at_risk, cost.aim, cost.error, config)
+    pressure = multipliers.lead(state.nu, at_risk, cost.aim, cost.worth, rate, config)
     loss = lambda theta, minibatch: -surrogates.penalised(theta, minibatch, pressure, config.clip, config)
     state = state._replace(critics=critics, memory=memory)
     state, epochs, kl = first_order.improve(key, state, batch, loss, None, progress, config)
 
-    rate = multipliers.settled(progress, at_risk - cost.aim, cost.error, config)
-    state = state._replace(nu=multipliers.step(state.nu, at_risk, cost.aim, rate, config.nu_max))
+    settled = multipliers.settled(rate, progress, at_risk - cost.aim, cost.error, config)
+    state = state._replace(nu=multipliers.step(state.nu, at_risk, cost.aim, settled, config.nu_max))
     info = first_order.report(state, batch, cost, epochs, kl, config)
     return state, Info(cost_at_risk=at_risk, threshold=threshold, **info._asdict())

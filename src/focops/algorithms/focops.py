@@ -71,9 +71,10 @@ def update(
 ) -> tuple[State, Info]:
     """One pass of Algorithm 1's loop, from a batch of trajectories to the next policy."""
     critics, batch, cost = estimate(state.critics, state.policy, rollout, stats, progress, config)
-    rate = multipliers.settled(progress, cost.cost_return - cost.aim, cost.error, config)
-    nu = multipliers.step(state.nu, cost.cost_return, cost.aim, rate, config.nu_max)
-    pressure, temperature = beyond_the_paper(nu, batch, cost, config)
+    rate = multipliers.step_size(cost.cost_return, cost.aim, cost.error, config)
+    settled = multipliers.settled(rate, progress, cost.cost_return - cost.aim, cost.error, config)
+    nu = multipliers.step(state.nu, cost.cost_return, cost.aim, settled, config.nu_max)
+    pressure, temperature = beyond_the_paper(nu, batch, cost, rate, config)
 
     old, state = state.policy, state._replace(critics=critics, nu=nu)
     loss = lambda theta, minibatch: policy_loss(theta, minibatch, pressure, temperature, config)
@@ -99,11 +100,11 @@ def policy_loss(
 
 
 def beyond_the_paper(
-    nu: Float[Array, "m"], batch: Batch, cost: CostEstimate, config: Config
+    nu: Float[Array, "m"], batch: Batch, cost: CostEstimate, rate: Float[Array, "m"], config: Config
 ) -> tuple[Float[Array, "m"], Float[Array, ""]]:
     """The ν and λ of the policy's step: ahead of ν by `nu_lead`, λ in units by `scale_free`. With both 0, as published,
     they are ν and λ themselves."""
-    pressure = multipliers.lead(nu, cost.cost_return, cost.aim, cost.worth, config)
+    pressure = multipliers.lead(nu, cost.cost_return, cost.aim, cost.worth, rate, config)
     left = jnp.std(batch.advantage - batch.cost_advantage @ pressure) + 1e-6
     return pressure, config.temperature * left**config.scale_free
 

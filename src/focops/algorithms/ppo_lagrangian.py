@@ -45,13 +45,14 @@ def update(
     key: Key[Array, ""], state: State, rollout: Rollout, stats: Stats, progress: Float[Array, ""], config: Config
 ) -> tuple[State, Info]:
     critics, batch, cost = estimate(state.critics, state.policy, rollout, stats, progress, config)
-    pressure = multipliers.lead(state.nu, cost.cost_return, cost.aim, cost.worth, config)
+    rate = multipliers.step_size(cost.cost_return, cost.aim, cost.error, config)
+    pressure = multipliers.lead(state.nu, cost.cost_return, cost.aim, cost.worth, rate, config)
     loss = lambda theta, minibatch: policy_loss(theta, minibatch, pressure, config)
     state = state._replace(critics=critics)
     state, epochs, kl = first_order.improve(key, state, batch, loss, None, progress, config)
 
-    rate = multipliers.settled(progress, cost.cost_return - cost.aim, cost.error, config)
-    nu = multipliers.step(state.nu, cost.cost_return, cost.aim, rate, config.nu_max)
+    settled = multipliers.settled(rate, progress, cost.cost_return - cost.aim, cost.error, config)
+    nu = multipliers.step(state.nu, cost.cost_return, cost.aim, settled, config.nu_max)
     state = state._replace(nu=nu)
     return state, first_order.report(state, batch, cost, epochs, kl, config)
 

@@ -54,8 +54,9 @@ def update(
     loss = lambda theta, minibatch: policy_loss(theta, minibatch, config)
     state, epochs, kl = first_order.improve(key, state, batch, loss, None, progress, config)
 
-    rate = multipliers.settled(progress, cost.cost_return - cost.aim, cost.error, config)
-    nu = multipliers.step(state.nu, cost.cost_return, cost.aim, rate, config.nu_max)
+    rate = multipliers.step_size(cost.cost_return, cost.aim, cost.error, config)
+    settled = multipliers.settled(rate, progress, cost.cost_return - cost.aim, cost.error, config)
+    nu = multipliers.step(state.nu, cost.cost_return, cost.aim, settled, config.nu_max)
     state = state._replace(nu=nu)
     return state, first_order.report(state, batch, cost, epochs, kl, config)
 

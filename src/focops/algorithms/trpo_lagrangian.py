@@ -41,9 +41,10 @@ def update(
     key: Key[Array, ""], state: State, rollout: Rollout, stats: Stats, progress: Float[Array, ""], config: Config
 ) -> tuple[State, Info]:
     critics, batch, cost = estimate(state.critics, state.policy, rollout, stats, progress, config)
-    pressure = multipliers.lead(state.nu, cost.cost_return, cost.aim, cost.worth, config)
-    rate = multipliers.settled(progress, cost.cost_return - cost.aim, cost.error, config)
-    nu = multipliers.step(state.nu, cost.cost_return, cost.aim, rate, config.nu_max)
+    rate = multipliers.step_size(cost.cost_return, cost.aim, cost.error, config)
+    pressure = multipliers.lead(state.nu, cost.cost_return, cost.aim, cost.worth, rate, config)
+    settled = multipliers.settled(rate, progress, cost.cost_return - cost.aim, cost.error, config)
+    nu = multipliers.step(state.nu, cost.cost_return, cost.aim, settled, config.nu_max)
 
     batch = batch._replace(advantage=batch.advantage - batch.cost_advantage @ pressure)
     state = state._replace(critics=critics, nu=nu)

@@ -1,11 +1,12 @@
 """How multipliers move, for m constraints: the step of Eq. 14, what damps its swings, and a PID controller."""
 
+import math
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from focops.core.fields import NotNegative, pytree_config
+from focops.core.fields import NotNegative, Positive, pytree_config
 
 _CERTAIN = 4.0
 """Standard errors; a policy that moves makes the error look larger than it is."""
@@ -23,6 +24,9 @@ class Config:
     """ν_max: upper bound of the multipliers; `inf` for none. ≥ 0."""
     nu_rate: NotNegative = 0.01
     """α_ν: step size of the multipliers; not annealed. ≥ 0."""
+    nu_noise: Positive = math.inf
+    """Where J_C's standard error is more than this share of the limit, α_ν is smaller in proportion: ν must not follow
+    noise, nor run far ahead of a cost that falls slowly. `inf`: as published. > 0."""
 
 
 @pytree_config
@@ -37,13 +41,25 @@ class LeadConfig(Config):
     alike. If not, in updates."""
 
 
+def step_size(
+    cost_return: Float[Array, "m"], limit: Float[Array, "m"], error: Float[Array, "m"], config: Any
+) -> Float[Array, "m"]:
+    """α_ν / max(1, error/b / nu_noise), with `error` the standard error of J_C; with J_C in place of a limit of 0."""
+    share = error / (jnp.abs(jnp.where(limit == 0, cost_return, limit)) + 1e-9)
+    return config.nu_rate / jnp.maximum(share / config.nu_noise, 1.0)
+
+
 def settled(
-    progress: Float[Array, ""] | float, violation: Float[Array, "m"], error: Float[Array, "m"], config: Any
+    rate: Float[Array, "m"],
+    progress: Float[Array, ""] | float,
+    violation: Float[Array, "m"],
+    error: Float[Array, "m"],
+    config: Any,
 ) -> Float[Array, "m"]:
     """α_ν; with `settle` annealed as the policy's own learning rate, where the violation J_C − b could be noise: α_ν in
     full from `_CERTAIN` standard errors of J_C on. What is certain has to be corrected before the policy stops."""
     certain = jnp.minimum(jnp.abs(violation) / (_CERTAIN * error + 1e-9), 1.0)
-    return config.nu_rate * jnp.where(config.settle, jnp.maximum(1.0 - progress, certain), 1.0)
+    return rate * jnp.where(config.settle, jnp.maximum(1.0 - progress, certain), 1.0)
 
 
 def step(
@@ -62,6 +78,7 @@ def lead(
     cost_return: Float[Array, "m"],
     limit: Float[Array, "m"],
     worth: Float[Array, "m"],
+    rate: Float[Array, "m"],
     config: LeadConfig,
 ) -> Float[Array, "m"]:
     """The multiplier that the policy's step uses: where ν would be after n more steps at today's violation,
@@ -70,17 +87,17 @@ def lead(
     ν is the sum of violations and the policy sums the effect of ν: two integrators in a loop, which oscillate. A term
     proportional to the violation itself damps them (Stooke 2020). n = 0: the paper's algorithm.
     """
-    ahead = updates_ahead(worth, config)
-    return jnp.clip(nu - ahead * config.nu_rate * (limit - cost_return), 0.0, config.nu_max)
+    ahead = updates_ahead(worth, rate, config)
+    return jnp.clip(nu - ahead * rate * (limit - cost_return), 0.0, config.nu_max)
 
 
-def updates_ahead(worth: Float[Array, "m"], config: LeadConfig) -> Float[Array, "m"]:
+def updates_ahead(worth: Float[Array, "m"], rate: Float[Array, "m"], config: LeadConfig) -> Float[Array, "m"]:
     """n of `lead`; `worth` is that of `CostEstimate`, and the same per unit of ν up to a constant.
 
     Where a unit of ν moves J_C by −g per update, violation and ν follow x″ + nαg·x′ + αg·x = 0. Its frequency is √(αg)
     and its damping n·√(αg)/2, so an equal damping needs n in proportion to 1/√(αg). An n beyond `_MOST_AHEAD` is cut.
     """
-    swing = jnp.sqrt(jnp.maximum(config.nu_rate * worth, 1e-12))
+    swing = jnp.sqrt(jnp.maximum(rate * worth, 1e-12))
     return jnp.where(config.lead_units, jnp.minimum(config.nu_lead / swing, _MOST_AHEAD), config.nu_lead)
 
 
