@@ -109,6 +109,13 @@ def test_runs_of_one_program_are_tried_together_with_as_many_policies_each_time(
 ITERATIONS = 28
 
 
+@pytest.mark.parametrize(
+    ("count", "expected"), [(9, [5, 4, 3, 2, 1, 0]), (3, [5, 3, 1]), (2, [5, 2]), (4, [5, 3, 1]), (0, [5])]
+)
+def test_fewer_policies_are_the_last_and_others_in_equal_steps(count: int, expected: list[int]) -> None:
+    assert final.spread([5, 4, 3, 2, 1, 0], count) == expected
+
+
 @pytest.fixture
 def dear_until(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The later a policy, the more reward it has, but those after iteration `dear["after"]` are too dear;
@@ -150,7 +157,7 @@ def test_a_run_whose_last_policy_is_not_within_delivers_the_best_that_is(
     assert focops.load(run.path).evaluation == run.summary["policy"]
 
 
-@pytest.mark.parametrize(("share", "episodes", "policies"), [(0.6, 29, 1), (4.5, 41, 1), (8.0, 50, 3)])
+@pytest.mark.parametrize(("share", "episodes", "policies"), [(0.8, 29, 1), (6.0, 41, 2), (8.0, 50, 3)])
 def test_the_evaluation_takes_no_more_than_its_share_of_the_samples(
     tmp_path: Path,
     dear_until: dict[str, Any],

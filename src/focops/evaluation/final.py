@@ -26,8 +26,8 @@ from focops.runs.files import jsonable
 from focops.runs.policy_file import load
 from focops.runs.recorder import Recorder, Run
 
-OURS, OTHERS = 0.6, 0.3
-"""Shares of the training's samples that the evaluation may take, of our tasks and of other environments: a third for
+OURS, OTHERS = 0.8, 0.3
+"""Shares of the training's samples that the evaluation may take, of our tasks and of other environments: a quarter for
 each of the two ways to act, and what is left of it to choose by."""
 PATIENCE = 2.0
 """If the others' episodes turn out longer than in training, a policy is given up at so many times its part."""
@@ -154,13 +154,13 @@ def _evaluate(runs: Sequence[tuple[Recorder, Run]], should_stop: Callable[[], bo
     allowed = (OURS if ours else OTHERS) * config.iterations * config.batch_size
     length = run.summary["episode_length_mean"] or recorder.spec.time_limit or math.inf
     fewest = confidence.fewest_episodes(REPORT.confidence) if ours else 0
-    episodes = min(config.final_episodes, max(fewest, int(allowed / 3 / length)))
+    episodes = min(config.final_episodes, max(fewest, int(allowed / 4 / length)))
     if episodes < 2:
-        raise _NotEvaluated("two of its episodes are more than a tenth of its samples; `focops evaluate` can do it")
+        raise _NotEvaluated("two of its episodes are more than 7% of its samples; `focops evaluate` can do it")
     steps = 2 * episodes * length
-    own = own[: max(1, int((allowed - steps) / (2 * _number(episodes, SCREENING) * length)))]
+    own = spread(own, int((allowed - steps) / (2 * _number(episodes, SCREENING) * length)))
     tries = TRIES if ours else max(1, int(allowed / 3 / steps))
-    at_most = math.inf if ours else PATIENCE * allowed * 2 / 3  # of both ways to act
+    at_most = math.inf if ours else PATIENCE * allowed / 2  # of both ways to act
     left = math.inf
 
     def before_step(number: int) -> None:
@@ -208,6 +208,11 @@ def deliver(policies: Sequence[Sequence[Trained]], evaluate: Evaluate, tries: in
     return [
         Delivered(orders[i][k], described(*found[i][k]) | {"chosen_from": len(policies[i])}) for i, k in enumerate(best)
     ]
+
+
+def spread(policies: Sequence[Trained], count: int) -> Sequence[Trained]:
+    """So many of them at most, the first and others in equal steps; one at least."""
+    return policies[:: -(-len(policies) // max(1, count))]
 
 
 def order(screened: Sequence[Acting]) -> list[int]:
