@@ -17,17 +17,18 @@ OUTSIDE = "tests.probes:Coin-v0"
         ("AntSpeed", 1.0, 6e-4, 128),
         ("AntCircle", 1.0, 3e-4, 250),
         ("PointCircle", 1.0, 3e-4, 250),
-        (OUTSIDE, 0.5, 6e-4, 128),
+        (OUTSIDE, 0.5, 3e-4, 64),
     ],
 )
 def test_fast_is_bolder_on_tasks_that_we_know(task, scale_free, policy_rate, minibatch):
     algo = default_config(task).algo
     assert (algo.scale_free, algo.policy_rate, algo.minibatch_size) == (scale_free, policy_rate, minibatch)
-    assert algo.value_units is algo.std_units is algo.lead_units is algo.stop_in_epoch is True
-    assert (algo.nu_rate, algo.nu_lead, algo.nu_max) == (2e-3, 20.0, 20.0)
+    assert algo.value_units is algo.std_units is algo.lead_units is True
+    assert algo.stop_in_epoch is (task != OUTSIDE)
+    assert (algo.nu_rate, algo.nu_lead, algo.nu_noise, algo.nu_max) == (2e-3, 20.0, 0.1, 2.0)
     assert default_config(task).margin == "auto"
     assert (algo.project_std, algo.settle, algo.std_end < 1) == (("Speed" in task),) * 3
-    assert algo.value_rate == algo.cost_value_rate == (3e-4 if "Circle" in task else 1e-3)
+    assert algo.value_rate == algo.cost_value_rate == (1e-3 if "Speed" in task else 3e-4)
 
 
 def test_the_humanoid_has_the_published_rates_and_keeps_the_loop_of_the_speed_tasks():
