@@ -48,6 +48,9 @@ _TABLE: dict[str, tuple[Any, ...]] = {
     "algo.lead_units":           (_,          True,  _,    _,      _,           _,     _,    _),
     "algo.nu_rate":              (_,          2e-3,  _,    _,      _,           _,     _,    _),
     "algo.nu_noise":             (_,          0.1,   _,    _,      _,           _,     _,    _),
+    "focops.nu_max":             (_,          20.0,  _,    _,      _,           _,     _,    _),
+    "ppo_lagrangian.nu_max":     (_,          20.0,  _,    _,      _,           _,     _,    _),
+    "trpo_lagrangian.nu_max":    (_,          20.0,  _,    _,      _,           _,     _,    _),
     "algo.value_rate":           (_,          _,     _,    1e-3,   _,           _,     _,    3e-4),
     "algo.cost_value_rate":      (_,          _,     _,    1e-3,   _,           _,     _,    3e-4),
     "focops.policy_rate":        (_,          _,     _,    6e-4,   _,           _,     _,    3e-4),
@@ -65,7 +68,7 @@ _TABLE: dict[str, tuple[Any, ...]] = {
 at the limit, by many seeds; small problems settle at their optimum with 0.5, by tests/test_probes.py. The rates, the
 minibatch and stop_in_epoch of the speed tasks: larger steps learn more there; on SafetyPointGoal1, whose costs are
 rare, they followed the noise in the cost advantages. nu_noise: there ν ran far ahead of a cost that is known badly.
-project_std, std_end and settle: on circles they end with less reward, and in a run of few updates ν must not slow down.
+nu_max: with the published bound of 2 the cost stayed at twice the limit there. project_std, std_end and settle: on circles they end with less reward, and in a run of few updates ν must not slow down.
 HumanoidSpeed has the published learning rates and stopping rule: with 376 observations and 17 actions one step of the
 networks goes far, and at the other tasks' rates it learned far less."""
 
