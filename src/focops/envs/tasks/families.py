@@ -65,12 +65,13 @@ _TABLE: dict[str, tuple[Any, ...]] = {
 }
 # fmt: on
 """num_envs: on `mjx` a step takes as long with many simulations as with few. scale_free: on our tasks 1 has more reward
-at the limit, by many seeds; small problems settle at their optimum with 0.5, by tests/test_probes.py. The rates, the
-minibatch and stop_in_epoch of the speed tasks: larger steps learn more there; on SafetyPointGoal1, whose costs are
-rare, they followed the noise in the cost advantages. nu_noise: there ν ran far ahead of a cost that is known badly.
-nu_max: with the published bound of 2 the cost stayed at twice the limit there. project_std, std_end and settle: on circles they end with less reward, and in a run of few updates ν must not slow down.
-HumanoidSpeed has the published learning rates and stopping rule: with 376 observations and 17 actions one step of the
-networks goes far, and at the other tasks' rates it learned far less."""
+at the limit, by many seeds; small problems settle at their optimum with 0.5, by tests/test_probes.py. nu_max, nu_noise:
+on SafetyPointGoal1 the cost stayed at twice the limit with the published bound, and with a larger one alone ν ran far
+ahead of a cost that is known badly. The rates, the minibatch and stop_in_epoch of the speed tasks: larger steps learn
+more there; on SafetyPointGoal1 they followed the noise in the cost advantages. project_std, std_end and settle: on
+circles they end with less reward, and in a run of few updates ν must not slow down. HumanoidSpeed has the published
+learning rates and stopping rule: with 376 observations and 17 actions one step of the networks goes far, and at the
+other tasks' rates it learned far less."""
 
 
 def _column(index: int) -> Settings:
