@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-TRAINED = [ROOT / "docs" / name for name in ("commands.md", "environments.md", "workers.md", "gpu.md")]
+TRAINED = [ROOT / "docs" / name for name in ("commands.md", "environments.md", "workers.md", "many-runs.md")]
 """Pages whose commands are trained, for a batch; those of the others differ in numbers only, and are checked."""
 MODULE = "# my_package.py"
 
