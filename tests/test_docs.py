@@ -17,6 +17,7 @@ import pytest
 import focops
 from focops.algorithms import ALGORITHMS
 from focops.config import default_config
+from focops.studies.definition import builtin
 from focops.training.iteration import Report, record
 from tests.algorithms.cases import START, STATS, rollout, spec
 
@@ -61,6 +62,11 @@ def mapped() -> list[tuple[str, str]]:
 def test_the_map_from_the_paper_names_what_exists(file: str) -> None:
     path = ROOT / file if file.startswith("tests/") else ROOT / "src/focops" / file
     assert {name for each, name in mapped() if each == file} <= names_in(path)
+
+
+def test_the_map_has_every_study_of_the_paper() -> None:
+    found = {row[1].strip("`") for row in rows("paper-map.md") if len(row) == 2}
+    assert found - {"study"} == set(builtin()) - {"velocity"}
 
 
 def test_the_map_has_every_equation_of_the_paper() -> None:

@@ -1,8 +1,12 @@
 """The commands and programs of README and docs do what they say."""
 
+import contextlib
 import dataclasses
+import functools
+import io
 import os
 import re
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +21,7 @@ from focops.cli import arguments, grid, study_runs, tune_command
 from focops.config import TrainConfig
 from focops.studies import definition
 from tests.studies.factory import make_grid
+from tests.video.test_record import Grey
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -25,6 +30,9 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 TRAINED = [ROOT / "docs" / name for name in ("commands.md", "environments.md", "workers.md", "many-runs.md")]
 """Pages whose commands are trained, for a batch; those of the others differ in numbers only, and are checked."""
 MODULE = "# my_package.py"
+PRINTING = ("tasks", "algos", "solve", "zoo")
+USING = ("evaluate", "export", "record", "card", "resume")
+"""Commands that take a run."""
 
 
 def shell_lines(pages: Sequence[Path]) -> list[str]:
@@ -36,6 +44,17 @@ def shell_lines(pages: Sequence[Path]) -> list[str]:
 def commands(pages: Sequence[Path] = PAGES) -> list[str]:
     """Every `focops …` line, without what it is redirected to."""
     return sorted({line.split(">")[0].strip() for line in shell_lines(pages) if line.startswith("focops ")})
+
+
+def mentioned() -> list[str]:
+    """Every `focops …` within a sentence."""
+    texts = [re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL) for page in PAGES]
+    return sorted({" ".join(found.split()) for text in texts for found in re.findall(r"`(focops [^`]*)`", text)})
+
+
+def of(*names: str) -> list[str]:
+    """The documented commands of these names."""
+    return [command for command in commands() if command.split()[1] in names]
 
 
 def programs(page: Path) -> list[str]:
@@ -124,24 +143,48 @@ def test_a_documented_command_that_reads_runs_reads_them(command, tmp_path, monk
     assert cli.main(words) == 0
 
 
-@pytest.mark.parametrize(
-    "command",
-    [c for c in commands() if not c.startswith(("focops train", "focops study ", "focops plot", "focops rep"))],
-)
-def test_a_documented_command_has_its_flags(command, capsys):
+@functools.cache
+def help_of(name: str) -> str:
+    with contextlib.redirect_stdout(io.StringIO()) as shown:
+        assert cli.main([name, "--help"]) == 0
+    return shown.getvalue()
+
+
+@pytest.mark.parametrize("command", sorted({*commands(), *mentioned()}))
+def test_a_documented_command_has_its_flags(command):
     name, *words = command.split()[1:]
-    assert cli.main([name, "--help"]) == 0
-    if name in ("tune", "resume"):  # which pass flags on
-        assert cli.main(["train", "--help"]) == 0
-    shown = capsys.readouterr().out
+    if name in ("--help", "COMMAND"):
+        return
+    shown = help_of(name) + (help_of("train") if name in ("tune", "resume") else "")  # which pass flags on
     for flag in (word for word in words if word.startswith("--") and not word.startswith("--algo.")):
         assert re.search(rf"{flag}\b", shown), f"{command}: no {flag}"
 
 
-@pytest.mark.parametrize("command", ["--help", "tasks", "algos", "--version", "train --help"])
+@pytest.mark.parametrize("command", ["--help", "--version", *(c.removeprefix("focops ") for c in of(*PRINTING))])
 def test_what_only_prints_prints(command, capsys):
     assert cli.main(command.split()) == 0
     assert len(capsys.readouterr().out) > 10
+
+
+@pytest.fixture(scope="module")
+def small_run(tmp_path_factory):
+    """A run of one batch, with a policy and a summary."""
+    path = tmp_path_factory.mktemp("small") / "run"
+    small = dict(minibatch_size=32, hidden=(4,), epochs=1, steps=64, batch_size=64, num_envs=8, final_episodes=2)
+    focops.train("PointCircle", out=path, **small)
+    return path
+
+
+@pytest.mark.parametrize("command", [c for c in of(*USING) if " runs/" in c and "mjx" not in c])
+def test_a_documented_command_that_takes_a_run_works(command, small_run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("focops.envs.scene.Scene", Grey)
+    words = re.sub(r"--steps \d+k?", "--steps 128", re.sub(r"--episodes \d+", "--episodes 2", command)).split()[1:]
+    for folder in (word for word in words if word.startswith("runs/") and not Path(word).suffix):
+        shutil.copytree(small_run, folder)
+    before = set(tmp_path.rglob("*"))
+    assert cli.main(words) == 0
+    assert words[0] in ("evaluate", "resume") or set(tmp_path.rglob("*")) - before, "nothing was written"
 
 
 def test_the_python_example_runs(tmp_path, monkeypatch, capsys):
