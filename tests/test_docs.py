@@ -17,6 +17,7 @@ import pytest
 import focops
 from focops.algorithms import ALGORITHMS
 from focops.config import default_config
+from focops.envs.tasks.families import ANY, CIRCLE, HUMANOID_SPEED, SPEED
 from focops.studies.definition import builtin
 from focops.training.iteration import Report, record
 from tests.algorithms.cases import START, STATS, rollout, spec
@@ -30,6 +31,7 @@ BUDGETS = [
     (r"final_episodes=0,", ""),
 ]
 """How a notebook is made short: the same program, for two small batches."""
+FAMILIES = [(f.both, f.paper, f.fast, f.fast_mjx) for f in (ANY, SPEED, HUMANOID_SPEED, CIRCLE)]
 OF_THE_LOOP = {"samples_per_second", "elapsed_s"}
 """Written by the loop around the iterations."""
 
@@ -62,6 +64,11 @@ def mapped() -> list[tuple[str, str]]:
 def test_the_map_from_the_paper_names_what_exists(file: str) -> None:
     path = ROOT / file if file.startswith("tests/") else ROOT / "src/focops" / file
     assert {name for each, name in mapped() if each == file} <= names_in(path)
+
+
+def test_the_page_of_the_presets_names_all_that_they_set() -> None:
+    names = {name.split(".")[-1] for each in FAMILIES for column in each for name in column}
+    assert {name for name in names if f"`{name}`" not in (DOCS / "focops.md").read_text()} == set()
 
 
 def test_the_map_has_every_study_of_the_paper() -> None:
