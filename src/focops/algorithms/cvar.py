@@ -54,8 +54,8 @@ class Info(NamedTuple):
     """What one update did."""
 
     cost_return: Float[Array, "m"]
-    cost_aim: Float[Array, "m"]
     """J_C, the mean over all episodes; the limit is on `cost_at_risk`."""
+    cost_aim: Float[Array, "m"]
     cost_at_risk: Float[Array, "m"]
     """CVaR_α(J_C)."""
     threshold: Float[Array, "m"]

@@ -70,7 +70,7 @@ on SafetyPointGoal1 the cost stayed at twice the limit with the published bound,
 ahead of a cost that is known badly. The rates, the minibatch and stop_in_epoch of the speed tasks: larger steps learn
 more there; on SafetyPointGoal1 they followed the noise in the cost advantages. project_std, std_end and settle: on
 circles they end with less reward, and in a run of few updates ν must not slow down. HumanoidSpeed has the published
-learning rates and stopping rule: with 376 observations and 17 actions one step of the networks goes far, and at the
+learning rates and stopping rule: with 270 observations and 17 actions one step of the networks goes far, and at the
 other tasks' rates it learned far less."""
 
 
