@@ -1,5 +1,6 @@
 """`--engine ray` on a cluster of two nodes: whatever is killed, nothing is lost, and the bytes are those of `local`."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -12,9 +13,10 @@ from typing import Any
 import pytest
 
 from focops import cli
-from focops.cli.engines import Job, mirror, ray_cluster
+from focops.cli.engines import Job, Watch, mirror, ray_cluster
 from focops.runs import checkpoint
 from focops.runs.directory import RunDirectory
+from focops.runs.files import write_atomically
 from tests.resume.tiny import metrics, results
 
 MINE = """
@@ -170,6 +172,56 @@ def test_metrics_that_were_cut_back_and_have_grown_again_come_back_whole(tmp_pat
     (here / "metrics.jsonl").write_bytes(b'{"n": 1}\n{"n": 2, "s": 0.25}\n{"n": 3, "s": 0.5}\n')
     mirror.write(there, source.changes(), {"metrics.jsonl"})
     assert (there / "metrics.jsonl").read_bytes() == (here / "metrics.jsonl").read_bytes()
+
+
+def test_a_file_that_is_replaced_while_it_is_read_comes_back_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "config.json").write_bytes(b"{}")
+    longer = b'{"changes": [1, 2, 3]}'
+
+    def replace_first(path: Path, mode: str) -> Any:
+        write_atomically(path, longer)
+        return open(path, mode)
+
+    monkeypatch.setattr(mirror, "open", replace_first, raising=False)
+    assert mirror.Source(tmp_path, "there").changes().pieces == [mirror.Piece("config.json", 0, longer)]
+
+
+def test_a_file_that_is_replaced_by_one_of_the_same_size_and_time_comes_back(tmp_path: Path) -> None:
+    """Of a clock's tick, as two policies in quick succession."""
+    file = tmp_path / "policy.safetensors"
+    file.write_bytes(b"one")
+    source = mirror.Source(tmp_path, "there")
+    assert len(source.changes().pieces) == 1
+    times = file.stat().st_mtime_ns
+    write_atomically(file, b"two")
+    os.utime(file, ns=(times, times))
+    assert source.changes().pieces == [mirror.Piece(file.name, 0, b"two")]
+
+
+def test_folders_in_folders_come_back(tmp_path: Path) -> None:
+    """As those of Weights & Biases."""
+    mirror.write(tmp_path / "run", mirror.Changes([mirror.Piece("wandb/run-1/files/output.log", 0, b"said")], set()))
+    assert (tmp_path / "run" / "wandb" / "run-1" / "files" / "output.log").read_bytes() == b"said"
+
+
+def test_an_error_without_words_is_named_and_the_others_go_on(tmp_path: Path) -> None:
+    import ray
+
+    class Generator:
+        def __next__(self) -> Any:
+            raise ray.exceptions.RayTaskError("work", "Traceback:\nMemoryError", MemoryError())
+
+    job = Job("run", tmp_path / "run", ["train"])
+    task, watch = ray_cluster.Task(job), Watch(Shown(), [])
+    generator = Generator()
+    assert ray_cluster.RayCluster()._receive(ray, generator, {generator: task}, watch) == []
+    assert (job.state, job.error) == ("failed", "MemoryError")
+
+
+class Shown:
+    def ended(self, job: Job) -> None: ...
 
 
 def test_a_copy_of_a_run_without_a_checkpoint_can_be_gone_on_with(tmp_path: Path) -> None:

@@ -7,8 +7,9 @@ order and written in the same, so a copy is at any instant one that can be resum
 import contextlib
 import hashlib
 import json
+import os
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from focops.runs.files import make_own_folder, open_own, write_atomically
 
@@ -50,8 +51,8 @@ def write(directory: Path, changes: Changes, had: set[str] | None = None) -> Non
         make_own_folder(directory / "checkpoint")  # a run that is begun has it, if only empty
     for name, offset, data in changes.pieces:
         path = directory / name
-        if path.parent != directory:
-            make_own_folder(path.parent)
+        for folder in reversed(Path(name).parents[:-1]):
+            make_own_folder(directory / folder)
         if offset:
             with open_own(path, "ab") as file:
                 file.truncate(offset)
@@ -62,12 +63,20 @@ def write(directory: Path, changes: Changes, had: set[str] | None = None) -> Non
         (directory / name).unlink(missing_ok=True)
 
 
+class _Stamp(NamedTuple):
+    """What tells that a file has changed, or that there is another of its name."""
+
+    inode: int
+    modified: int
+    size: int
+
+
 class Source:
     """The directory that a run writes to, `here`, which is a copy of `there` on another machine."""
 
     def __init__(self, here: Path, there: str) -> None:
         self._here, self._there = here, there
-        self._seen: dict[str, tuple[int, int]] = {}
+        self._seen: dict[str, _Stamp] = {}
         self._hashes: dict[str, bytes] = {}
         """Of files that grow, as they were then."""
 
@@ -81,13 +90,14 @@ class Source:
         """Since the last time. If a checkpoint is written meanwhile, all is read again: records beyond a checkpoint
         that is not there look as if it were lost."""
         for _ in range(_ATTEMPTS):
-            names, seen, pieces = self._names(), dict[str, tuple[int, int]](), list[Piece]()
+            names, seen, pieces = self._names(), dict[str, _Stamp](), list[Piece]()
             hashes = dict(self._hashes)
             with contextlib.suppress(FileNotFoundError):
                 for name in sorted(names, key=_rank, reverse=True):
-                    seen[name] = self._stamp(name)
-                    if seen[name] != self._seen.get(name):
-                        pieces.append(self._piece(name, seen[name][1], hashes))
+                    with open(self._here / name, "rb") as file:  # stays the same file if another takes its name
+                        seen[name] = _stamp(file)
+                        if seen[name] != self._seen.get(name):
+                            pieces.append(self._piece(name, file.read(seen[name].size), hashes))
                 if self._names() == names:
                     self._seen, self._hashes = seen, hashes
                     return Changes(pieces[::-1], names)
@@ -96,25 +106,23 @@ class Source:
     def _names(self) -> set[str]:
         return {str(file.relative_to(self._here)) for file in self._here.rglob("*") if _counts(file)}
 
-    def _stamp(self, name: str) -> tuple[int, int]:
-        """When the file was changed, and its size."""
-        found = (self._here / name).stat()
-        return found.st_mtime_ns, found.st_size
-
-    def _piece(self, name: str, size: int, hashes: dict[str, bytes]) -> Piece:
+    def _piece(self, name: str, data: bytes, hashes: dict[str, bytes]) -> Piece:
         """The file, and its hash into `hashes` if it grows."""
-        with open(self._here / name, "rb") as file:
-            data = file.read(size)
         if name in _NAME_THEMSELVES:
             here, there = (json.dumps(each, ensure_ascii=False)[1:-1] for each in (str(self._here), self._there))
             data = data.replace(here.encode(), there.encode())
         if not name.startswith(_GROW):
             return Piece(name, 0, data)
-        before = self._seen[name][1] if name in self._seen else 0
+        before = self._seen[name].size if name in self._seen else 0
         # not so if it was cut back, even if it has become longer again since
         begins_the_same = hashlib.sha256(data[:before]).digest() == self._hashes.get(name)
         hashes[name] = hashlib.sha256(data).digest()
         return Piece(name, before, data[before:]) if begins_the_same else Piece(name, 0, data)
+
+
+def _stamp(file: IO[bytes]) -> _Stamp:
+    found = os.fstat(file.fileno())
+    return _Stamp(found.st_ino, found.st_mtime_ns, found.st_size)
 
 
 def _counts(file: Path) -> bool:

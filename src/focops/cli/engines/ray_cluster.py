@@ -150,7 +150,8 @@ class RayCluster:
         except StopIteration:
             ending = "failed", "its task ended without a last report"
         except ray.exceptions.RayTaskError as error:
-            ending = "failed", str(error.cause or error).strip().splitlines()[-1]
+            said = str(error.cause or "").strip() or str(error).strip()  # a MemoryError says nothing
+            ending = "failed", said.splitlines()[-1]
         except ray.exceptions.RayError as error:
             if watch.stopped:
                 ending = "stopped", ""
