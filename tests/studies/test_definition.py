@@ -76,6 +76,14 @@ def test_a_setting_is_left_out_where_an_algorithm_does_not_have_it():
     assert arguments.parse(second_order.words).config.num_envs == 8
 
 
+def test_a_setting_does_not_vary_where_an_algorithm_does_not_have_it():
+    study = definition.parse("s", SMALL + '[vary]\n"algo.temperature" = [1, 2]')
+    names = [point.name for point in points_of(definition.narrowed(study, tasks=("AntSpeed",)), "cpu")]
+    assert names == [
+        "AntSpeed,focops,temperature=1,seed=0", "AntSpeed,focops,temperature=2,seed=0", "AntSpeed,cpo,seed=0",
+    ]  # fmt: skip
+
+
 def test_several_numbers_of_one_flag_are_a_list():
     study = definition.parse("s", SMALL + '[set]\n"algo.hidden" = [8, 4]\n[vary]\n"cost-limit" = [[0.1234567], [25]]')
     first = points_of(study, "cpu")[0]

@@ -13,7 +13,7 @@
     [set]                          # flags of `focops train`, the same for all runs of algorithms that have them
     "batch-size" = 20_000
     "algo.hidden" = [64, 64]       # several numbers of one flag
-    [vary]                         # and such of which every combination is run
+    [vary]                         # and such of which every combination is run, of algorithms that have them
     "algo.temperature" = [1.0, 1.5]
 
 The files in `builtin/` are those of the paper and of the field.
@@ -159,11 +159,11 @@ def measured(study: Study) -> Study | None:
 
 def points(study: Study, seeds: Sequence[int], limits: Mapping[str, Sequence[float]], backend: str) -> list[Point]:
     """Every run of the study: task by task, seeds fastest. `limits` are the tasks' own."""
-    flags = list(study.vary)
     found = []
     for task, algorithm in itertools.product(study.tasks, study.algorithms):
-        for share, values in itertools.product(study.limit_shares or (None,), itertools.product(*study.vary.values())):
-            varied = dict(zip(flags, values, strict=True))
+        own = {flag: values for flag, values in study.vary.items() if _has(algorithm, flag)}
+        for share, values in itertools.product(study.limit_shares or (None,), itertools.product(*own.values())):
+            varied = dict(zip(own, values, strict=True))
             for seed in seeds:
                 chosen = {flag: value for flag, value in study.set.items() if _has(algorithm, flag)} | varied
                 words = [task, "--algo", algorithm, "--preset", study.preset, "--steps", study.steps]
