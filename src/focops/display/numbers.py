@@ -7,7 +7,7 @@ def number(value: float | None) -> str:
         return "–"
     if isinstance(value, int):
         return str(value)
-    return f"{value:.1f}" if abs(value) >= 100 else f"{value:.4g}"
+    return f"{value:.1f}" if abs(value) >= 100 else f"{value:z.4g}"
 
 
 def count(value: float | None) -> str:
