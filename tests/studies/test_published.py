@@ -9,6 +9,13 @@ def test_the_papers_figures_are_found_by_task_and_algorithm():
     assert published("AntCircle", "cpo").samples == "10M"
 
 
+def test_the_papers_best_policies_on_unseen_seeds_are_figures_of_their_own():
+    found = published("HopperSpeed-v0", "cpo", "unseen")
+    assert (found.reward, found.reward_interval, found.cost, found.cost_interval) == (2749.9, 47.0, 52.34, 1.95)
+    assert published("AntCircle", "cpo", "unseen") is None
+    assert published("AntVelocity", "cpo", "unseen") is None
+
+
 def test_a_velocity_task_has_omnisafes_figures_under_any_of_its_names():
     found = published("safety_gymnasium:SafetySwimmerVelocity-v1", "focops")
     assert found == published("SwimmerVelocity-v0", "focops")

@@ -35,9 +35,10 @@ def test_a_groups_figures_are_over_its_finished_runs(tmp_path):
     assert cost.worst_violation == max(np.nanmax(run.curves["cost/speed"]) for run in finished) - LIMIT
     # the paper has 1953.4 ± 127.3 for this task
     error = np.hypot(found.reward.half_width, 127.3) / 1.96
-    assert found.reward_difference == pytest.approx((found.reward.value - 1953.4) / error, rel=1e-3)
     assert found.delivered.policies == 4
     (training, robust) = tables([found])
+    difference = training.rows[0][training.columns.index("Δ reward")].value
+    assert difference == pytest.approx((found.reward.value - 1953.4) / error, rel=1e-3)
     assert training.rows[0][1].text == "4 (+1 failed; +1 not finished)"
     assert robust.rows[0][2].text == f"{(costs <= LIMIT).sum()} of 4"
 
@@ -51,6 +52,17 @@ def test_runs_in_progress_are_compared_if_none_is_finished(tmp_path):
     assert training.rows[0][1].text == "2 (2 not finished)"
     assert training.rows[0][2] == Cell("20.5k", 20480)
     assert robust.rows[0][-1].text == "–"
+
+
+def test_negative_numbers_have_a_minus_sign_and_zero_has_none(tmp_path):
+    make_grid(tmp_path / "a", reward=-100.0)
+    make_grid(tmp_path / "b", reward=-100.0, task="AntSpeed-v0")
+    study = Study(read([tmp_path]))
+    made = [table for each in (*study.tables.values(), study.overall) for table in each]
+    shown = [cell.text for table in made for row in table.rows for cell in row]
+    assert any(text.startswith("−10") for text in shown)
+    assert not any("-" in text for text in shown if not text.endswith("-v0"))
+    assert not any("−0.00" in text for text in shown)
 
 
 def test_a_group_without_an_ended_episode_has_no_figures(tmp_path):
@@ -189,8 +201,14 @@ def test_the_best_seeds_on_unseen_seeds_are_a_table_of_their_own(tmp_path):
     (tmp_path / "focops" / "evaluation.json").write_text(json.dumps([found]))
     study = Study(read([tmp_path / "focops"]))
     made = next(table for table in study.tables["HopperSpeed-v0"] if table.name == "unseen")
-    assert [cell.text for cell in made.rows[0]] == ["focops", "1", "900.0 ± 5.0", "21.00 ± 0.20", "20", "violated"]
+    row = dict(zip(made.columns, (cell.text for cell in made.rows[0]), strict=True))
+    assert row == {
+        "": "focops", "seed": "1", "reward": "900.0 ± 9.8", "reward, the paper": "2446 ± 9", "Δ reward": "−227.8",
+        "cost": "21.00 ± 0.39", "limit": "20", "cost, the paper": "81.3 ± 0.9", "Δ cost": "−122.6",
+        "verdict": "violated",
+    }  # fmt: skip
     assert "100 episodes of 10 seeds" in made.note
+    assert (900 - 2446.2) / np.hypot(50 / 10, 9 / 1.96) == pytest.approx(-227.8, abs=0.1)
     (tmp_path / "focops" / "evaluation.json").write_text(json.dumps([found, found | {"run": "seed=0"}]))
     study = Study(read([tmp_path / "focops"]))
     assert all(table.name != "unseen" for table in study.tables["HopperSpeed-v0"])  # two seeds of one group

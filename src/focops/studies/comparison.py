@@ -1,7 +1,7 @@
 """What the groups of a task are compared by: statistics over seeds, published figures, sensitivity to settings."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -23,8 +23,6 @@ class CostFigures(NamedTuple):
     """Share of the seeds whose last 100 training episodes keep the limit."""
     worst_violation: float
     """Of any seed at any time in training."""
-    difference: float
-    """To the published mean, in standard errors; NaN if none was published."""
 
 
 class DeliveredFigures(NamedTuple):
@@ -47,7 +45,6 @@ class Figures(NamedTuple):
     costs: dict[str, CostFigures]
     """By constraint."""
     published: Published | None
-    reward_difference: float
     delivered: DeliveredFigures | None
 
 
@@ -69,14 +66,16 @@ def figures(group: Group) -> Figures | None:
     """None before an episode has ended."""
     if not group.compared:
         return None
-    known = published(group.task, group.algorithm) if _has_the_tasks_limits(group) else None
     rewards = group.final("return_mean")
-    reward = statistics.mean(rewards)
-    difference = statistics.in_standard_errors(reward, known.reward, known.reward_interval) if known else np.nan
     return Figures(
-        group, len(rewards), reward, statistics.interquartile_mean(rewards),
-        {c.name: _cost(group, c, known) for c in group.constraints}, known, difference, _delivered(group),
+        group, len(rewards), statistics.mean(rewards), statistics.interquartile_mean(rewards),
+        {c.name: _cost(group, c) for c in group.constraints}, published_of(group), _delivered(group),
     )  # fmt: skip
+
+
+def published_of(group: Group, of: Literal["tasks", "unseen"] = "tasks") -> Published | None:
+    """What was published of its task and algorithm, if at the same limit."""
+    return published(group.task, group.algorithm, of) if _has_the_tasks_limits(group) else None
 
 
 def improvement(ours: Group, theirs: Group) -> Estimate:
@@ -144,15 +143,12 @@ def _has_the_tasks_limits(group: Group) -> bool:
     return np.allclose(given, [constraint.limit for constraint in task.constraints], rtol=1e-3)
 
 
-def _cost(group: Group, constraint: Constraint, known: Published | None) -> CostFigures:
+def _cost(group: Group, constraint: Constraint) -> CostFigures:
     metric, limit = f"cost/{constraint.name}", constraint.limit
     costs = group.final(metric)
-    mean = statistics.mean(costs)
-    theirs = known if len(group.constraints) == 1 else None  # else it is not known which constraint it is of
     return CostFigures(
-        constraint, mean, statistics.share(int((costs <= limit).sum()), len(costs)),
+        constraint, statistics.mean(costs), statistics.share(int((costs <= limit).sum()), len(costs)),
         max(statistics.worst_violation(run.curves[metric], limit) for run in group.compared),
-        statistics.in_standard_errors(mean, theirs.cost, theirs.cost_interval) if theirs else np.nan,
     )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ import functools
 import re
 import tomllib
 from importlib import resources
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 
 class Published(NamedTuple):
@@ -26,11 +26,11 @@ class Published(NamedTuple):
         return _text(self.cost, self.cost_interval, 1)
 
 
-def published(task: str, algorithm: str) -> Published | None:
-    """What was published of an algorithm on a task; None if nothing was."""
+def published(task: str, algorithm: str, of: Literal["tasks", "unseen"] = "tasks") -> Published | None:
+    """What was published of an algorithm on a task, or of its best policy on unseen seeds; None if nothing was."""
     name = re.sub(r"^(.*[:/])?(Safety)?|-v\d+$", "", task)
     for source in _sources():
-        found = source["tasks"].get(name, {})
+        found = source.get(of, {}).get(name, {})
         if algorithm in found:
             known = {key: source.get(key) for key in ("title", "seeds")}
             return Published(source["name"], **known, samples=found.get("samples", ""), **found[algorithm])

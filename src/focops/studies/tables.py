@@ -5,11 +5,12 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from focops.studies.comparison import CostFigures, Figures, improvement, over_tasks
+from focops.studies.comparison import CostFigures, Figures, improvement, over_tasks, published_of
 from focops.studies.groups import Group
-from focops.studies.statistics import Estimate
+from focops.studies.published import Published
+from focops.studies.statistics import Estimate, Z, in_standard_errors
 
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "$": r"\$", "{": r"\{", "}": r"\}",
@@ -32,6 +33,8 @@ class Cell(NamedTuple):
 
 
 _NOTHING = Cell("–")
+_MINUS = "−"
+_DIFFERENCES = "Δ is ours minus theirs, in standard errors."
 
 
 class Table(NamedTuple):
@@ -53,29 +56,48 @@ def unseen(groups: Sequence[Group], evaluated: Mapping[Path, dict[str, Any]]) ->
     found = [(group, run) for group in groups for run in group.runs if run.path in evaluated]
     if not found or len({group for group, _ in found}) < len(found):
         return []
+    first = evaluated[found[0][1].path]
+    theirs = {group: published_of(group, "unseen") for group, _ in found if len(first["constraints"]) == 1}
+    known = next(filter(None, theirs.values()), None)
     rows = []
     for group, run in found:
-        each = evaluated[run.path]
-        row = [Cell(group.label), Cell(str(run.seed), run.seed), _episodes_mean(each["reward"], each["episodes"])]
+        each, published = evaluated[run.path], theirs.get(group)
+        reward = _over_episodes(each["reward"], each["episodes"])
+        row = [Cell(group.label), Cell(str(run.seed), run.seed), _mean(reward)]
+        row += _beside(reward, published, "reward") if known else []
         for cost in each["constraints"].values():
-            mean = _episodes_mean(cost["discounted_cost"], each["episodes"])
-            row += [mean._replace(bad=cost["verdict"] == "violated"), Cell(f"{cost['limit']:g}", cost["limit"])]
+            mean = _over_episodes(cost["discounted_cost"], each["episodes"])
+            row += [_mean(mean, cost["verdict"] == "violated"), Cell(f"{cost['limit']:g}", cost["limit"])]
+            row += _beside(mean, published, "cost") if known else []
             row.append(Cell(cost["verdict"]))
         rows.append(row)
-    first = evaluated[found[0][1].path]
     names = [f" {name}" * (len(first["constraints"]) > 1) for name in first["constraints"]]
-    columns = ["", "seed", "reward", *[f"{what}{name}" for name in names for what in ("cost", "limit", "verdict")]]
+    columns = ["", "seed", "reward"] + ([f"reward, {known.source}", "Δ reward"] if known else [])
+    for name in names:
+        columns += [f"cost{name}", f"limit{name}"] + ([f"cost, {known.source}", "Δ cost"] if known else [])
+        columns.append(f"verdict{name}")
     note = (
         f"One seed of each group (in a study, of those that kept their limits in training the one with the most reward)"
-        f" on {first['episodes']} episodes of {len(first['seeds'])} seeds that training has not seen: mean ± its"
-        " standard error."
+        f" on {first['episodes']} episodes of {len(first['seeds'])} seeds that training has not seen: mean ± half of"
+        " its normal 95% interval."
     )
+    if known:
+        note += f" {_DIFFERENCES} Theirs: {known.title}, of one seed of {known.seeds}."
     return [Table("unseen", "The best seeds on unseen seeds", note, columns, rows)]
 
 
-def _episodes_mean(found: dict[str, float], episodes: int) -> Cell:
-    half = found["std"] / math.sqrt(episodes)
-    return _mean(Estimate(found["mean"], found["mean"] - half, found["mean"] + half))
+def _over_episodes(found: dict[str, float], episodes: int) -> Estimate:
+    half = Z * found["std"] / math.sqrt(episodes)
+    return Estimate(found["mean"], found["mean"] - half, found["mean"] + half)
+
+
+def _beside(ours: Estimate, known: Published | None, what: Literal["reward", "cost"]) -> list[Cell]:
+    """The published reward or cost, and ours minus it."""
+    if known is None:
+        return [_NOTHING] * 2
+    theirs = (known.reward, known.reward_interval) if what == "reward" else (known.cost, known.cost_interval)
+    text = known.reward_text() if what == "reward" else known.cost_text()
+    return [Cell(text, theirs[0]), _difference(in_standard_errors(ours, *theirs))]
 
 
 def all_tasks(groups: Sequence[Group]) -> list[Table]:
@@ -99,7 +121,7 @@ def _training(found: Sequence[Figures]) -> Table:
     rows = []
     for each in found:
         row = [Cell(each.group.label), _seeds(each), _count(each.group.samples)]
-        row += [_mean(each.reward)] + (_published_reward(each) if known else [])
+        row += [_mean(each.reward)] + (_beside(each.reward, each.published, "reward") if known else [])
         for name in names:
             cells = _cost(each, name)
             row += cells if known else cells[:2]
@@ -107,7 +129,7 @@ def _training(found: Sequence[Figures]) -> Table:
     note = "Mean over seeds of the last 100 training episodes, ± half of the normal 95% interval (bootstrap)."
     if known:
         trained = f", {known.seeds} seeds, {known.samples} samples" if known.seeds else ", without intervals"
-        note += f" Δ is ours minus theirs, in standard errors. Theirs: {known.title}{trained}."
+        note += f" {_DIFFERENCES} Theirs: {known.title}{trained}."
     return Table("training", "At the end of training", note, columns, rows)
 
 
@@ -125,8 +147,9 @@ def _robust(found: Sequence[Figures]) -> Table:
         rows.append(row + _policy(each, names))
     note = (
         "IQM: interquartile mean with its 95% bootstrap interval. Seeds within: whose last 100 training episodes keep"
-        " the limit. Worst violation: of any seed, at any time in training. Policy: the delivered policies on unseen"
-        " episodes; satisfied if the evaluation finds every limit kept with 95% confidence."
+        " the limit. Worst violation: the most by which that mean of any seed was above the limit, at any time in"
+        " training. Policy: the delivered policies on unseen episodes; satisfied if the evaluation finds every limit"
+        " kept with 95% confidence."
     )
     return Table("robust", "Robust statistics and delivered policies", note, columns, rows)
 
@@ -169,20 +192,14 @@ def _seeds(each: Figures) -> Cell:
     return Cell(f"{each.seeds}" + (f" ({left_out})" if left_out else ""), each.seeds)
 
 
-def _published_reward(each: Figures) -> list[Cell]:
-    known = each.published
-    return [Cell(known.reward_text(), known.reward), _difference(each.reward_difference)] if known else [_NOTHING] * 2
-
-
 def _cost(each: Figures, name: str) -> list[Cell]:
     """The cost, its limit, the published cost and the difference to it."""
     cost = each.costs.get(name)
     if cost is None:
         return [_NOTHING] * 4
     limit = cost.constraint.limit
-    known = each.published if len(each.costs) == 1 else None
-    theirs = [Cell(known.cost_text(), known.cost), _difference(cost.difference)] if known else [_NOTHING] * 2
-    return [_mean(cost.mean, cost.mean.value > limit), Cell(f"{limit:g}", limit), *theirs]
+    known = each.published if len(each.costs) == 1 else None  # else it is not known which constraint it is of
+    return [_mean(cost.mean, cost.mean.value > limit), Cell(f"{limit:g}", limit), *_beside(cost.mean, known, "cost")]
 
 
 def _mean(estimate: Estimate, bad: bool = False) -> Cell:
@@ -190,11 +207,11 @@ def _mean(estimate: Estimate, bad: bool = False) -> Cell:
     if not half > 0:
         return Cell(_plain(estimate.value), estimate.value, bad)
     places = max(0, 1 - math.floor(math.log10(half)))
-    return Cell(f"{estimate.value:.{places}f} ± {half:.{places}f}", estimate.value, bad)
+    return Cell(f"{_fixed(estimate.value, places)} ± {half:.{places}f}", estimate.value, bad)
 
 
 def _interval(estimate: Estimate, places: int | None = None) -> Cell:
-    shown = [_plain(each) if places is None else f"{each:.{places}f}" for each in estimate]
+    shown = [_plain(each) if places is None else _fixed(each, places) for each in estimate]
     interval = "" if math.isnan(estimate.low) else f" [{shown[1]}, {shown[2]}]"
     return Cell(shown[0] + interval, estimate.value)
 
@@ -210,7 +227,7 @@ def _violation(cost: CostFigures) -> Cell:
 
 
 def _difference(errors: float) -> Cell:
-    return _NOTHING if math.isnan(errors) else Cell(f"{errors:+.1f}".replace("-", "−"), errors)
+    return _NOTHING if math.isnan(errors) else Cell(_fixed(errors, 1, "+"), errors)
 
 
 def _count(samples: int) -> Cell:
@@ -218,7 +235,13 @@ def _count(samples: int) -> Cell:
 
 
 def _plain(value: float) -> str:
-    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.3g}"
+    text = f"{value:.0f}" if abs(value) >= 1000 else f"{value:.1f}" if abs(value) >= 10 else f"{value:z.3g}"
+    return text.replace("-", _MINUS)
+
+
+def _fixed(value: float, places: int, sign: str = "-") -> str:
+    """With a minus sign, and not of zero."""
+    return f"{value:{sign}z.{places}f}".replace("-", _MINUS)
 
 
 def to_markdown(table: Table) -> str:
