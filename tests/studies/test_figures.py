@@ -80,9 +80,19 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path):
         figures.save(figure, tmp_path / "run" / "config.json" / "x.png")
 
 
-def test_thirty_five_lines_differ_in_colour_or_dash():
+def test_thirty_five_lines_differ_in_colour_or_dash_and_as_many_dots_in_colour_or_symbol():
     found = styles([str(i) for i in range(35)])
     assert len({(style.colour, style.dash) for style in found.values()}) == 35
+    assert len({(style.colour, style.symbol) for style in found.values()}) == 35
+
+
+def test_a_group_looks_the_same_in_the_figure_of_each_task(tmp_path):
+    make_run(tmp_path / "a", task="AntSpeed-v0", algorithm="cpo")
+    make_run(tmp_path / "b", task="HopperSpeed-v0", algorithm="focops")
+    groups = grouped(read([tmp_path]).runs)
+    look = styles([group.label for group in groups])
+    (line, *_) = figures.draw(groups[1:], look=look).axes[0].get_lines()
+    assert line.get_color() == look["focops"].colour != styles(["focops"])["focops"].colour
 
 
 def test_the_cost_is_named_by_its_discount(tmp_path):

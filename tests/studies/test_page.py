@@ -33,7 +33,8 @@ def study(tmp_path_factory) -> Path:
     for temperature in (1.0, 2.0):
         for nu_max in (1.0, 2.0, 3.0):
             own = {"temperature": temperature, "nu_max": nu_max}
-            make_grid(base / f"{temperature}-{nu_max}", seeds=2, task="PointCircle-v0", algo=own, iterations=10)
+            far = {"cost": 80.0, "iterations": 10}
+            make_grid(base / f"{temperature}-{nu_max}", seeds=2, task="PointCircle-v0", algo=own, **far)
     report.write_page(report.Study(read([base])), base / "report.html", "A <study>")
     return base
 
@@ -123,8 +124,13 @@ def test_a_reader_can_switch_the_task_and_the_axis_and_finds_both_again(page):
     page.refresh()
     assert len(page.execute_script(PLOTS)[0]) == 6
     assert page.execute_script(f"{DRAWN}[0].layout.xaxis.title.text") == "wall-clock seconds"
-    heat = page.execute_script("return document.querySelector('#heatmaps .js-plotly-plot').data[0]")
+    heat, share = page.execute_script(
+        "return [...document.querySelectorAll('#heatmaps .js-plotly-plot')].map(plot => plot.data[0])"
+    )
     assert (heat["x"], heat["y"]) == (["1", "2", "3"], ["1", "2"])
+    white = share["colorscale"][1][0]  # where the cost is its limit
+    assert share["zmin"] + white * (share["zmax"] - share["zmin"]) == pytest.approx(1.0)
+    assert share["zmin"] >= 0
     visible = [t for t in page.find_elements(By.CSS_SELECTOR, "#training tbody tr") if t.is_displayed()]
     assert len(visible) == 6
     assert page.get_log("browser") == []
@@ -146,6 +152,27 @@ def test_it_fits_a_narrow_screen(page):
     with narrow(page, 420):
         page.refresh()
         assert page.execute_script("return document.documentElement.scrollWidth") == 420
+
+
+def test_the_limit_of_the_scatter_is_named_where_there_is_room(browser, tmp_path):
+    """All costs are below it: it is at the right edge."""
+    make_grid(tmp_path, cost=10.0, task="PointCircle-v0")
+    report.write_page(report.Study(read([tmp_path])), tmp_path / "report.html", "x")
+    with narrow(browser, 420):
+        browser.get((tmp_path / "report.html").as_uri())
+        name, svg = (
+            browser.execute_script(f"return document.querySelector('#scatters {part}').getBoundingClientRect().right")
+            for part in (".annotation-text", ".main-svg")
+        )
+        assert name <= svg
+
+
+def test_the_legend_shows_the_symbols_of_the_dots(page):
+    drawn = page.execute_script(
+        "return [...document.querySelectorAll('#legend path')].map(path => path.getBoundingClientRect().width)"
+    )
+    assert len(drawn) == 2
+    assert all(width > 5 for width in drawn)
 
 
 def test_the_page_of_a_running_study_refreshes_itself(browser, study):

@@ -1,6 +1,6 @@
 """Curves as PNG, SVG or PDF."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +18,15 @@ _DASHES: dict[str, Any] = {
 _INK, _OVER = "#24292f", "#D55E00"
 
 
-def draw(groups: Sequence[Group], x_axis: XAxis = "samples") -> Any:
-    """A row of plots for each task."""
+def draw(groups: Sequence[Group], x_axis: XAxis = "samples", look: Mapping[str, Style] | None = None) -> Any:
+    """A row of plots for each task. `look` is that of the labels, where other figures have it as well."""
     by_task = {group.task: [each for each in groups if each.task == group.task] for group in groups}
     width = max(len(panels(own)) for own in by_task.values())
     labels = list(dict.fromkeys(group.label for group in groups))
     columns = _columns(labels, 4.0 * width)
     figure = new_figure(4.0 * width, 3.1 * len(by_task) + 0.3 + 0.2 * -(-len(labels) // columns))
     rows = figure.subplots(len(by_task), width, squeeze=False)
-    look, scale = styles(labels), scales(groups)[x_axis]
+    look, scale = look or styles(labels), scales(groups)[x_axis]
     for row, (task, own) in zip(rows, by_task.items(), strict=True):
         drawn = panels(own)
         for axes, panel in zip(row, drawn, strict=False):
@@ -56,7 +56,7 @@ def save(figure: Any, file: Path) -> None:
 
 
 def _panel(
-    axes: Any, panel: Panel, groups: Sequence[Group], look: dict[str, Style], x_axis: XAxis, scale: Scale
+    axes: Any, panel: Panel, groups: Sequence[Group], look: Mapping[str, Style], x_axis: XAxis, scale: Scale
 ) -> None:
     shown = list(panel.limits)
     for group in groups:
@@ -74,8 +74,10 @@ def _panel(
     for limit in panel.limits:
         axes.axhline(limit, color=_INK, linewidth=1.3)
         axes.annotate(
-            f"limit {limit:.4g}", (0.01, limit), xycoords=("axes fraction", "data"), ha="left", va="bottom", fontsize=8
-        )
+            f"limit {limit:.4g}", (0.01, limit), xycoords=("axes fraction", "data"), ha="left", va="bottom", fontsize=8,
+            xytext=(0, 3), textcoords="offset points",
+            bbox={"pad": 1.5, "color": "white", "alpha": 0.75, "linewidth": 0},
+        )  # fmt: skip
     if panel.limits:
         axes.axhspan(max(panel.limits), np.max(axes.get_ylim()), color=_OVER, alpha=0.06, linewidth=0)
     _tidy(axes, panel, scale)

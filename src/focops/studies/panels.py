@@ -10,8 +10,8 @@ _TIMES = {"hours": 3600.0, "minutes": 60.0, "seconds": 1.0}
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Okabe and Ito's, which the colour-blind can tell apart, without the yellow, which is too pale for a line."""
 _DASHES = ("solid", "dash", "dashdot", "longdash", "dot")
-_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "star", "triangle-down", "pentagon")
-"""No crosses: those are the published figures."""
+_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "star", "triangle-down", "pentagon", "triangle-left")
+"""One more than colours. No crosses: those are the published figures."""
 
 
 class Style(NamedTuple):
@@ -48,7 +48,7 @@ def scales(groups: Sequence[Group]) -> dict[XAxis, Scale]:
 
 
 def styles(labels: Sequence[str]) -> dict[str, Style]:
-    """Colours, dashes and symbols have different periods: 35 lines differ in one of them at least."""
+    """Colours, dashes and symbols have different periods: 35 lines and 56 dots differ in one of them at least."""
     return {
         label: Style(_COLOURS[i % len(_COLOURS)], _DASHES[i % len(_DASHES)], _SYMBOLS[i % len(_SYMBOLS)])
         for i, label in enumerate(labels)

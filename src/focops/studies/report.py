@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from focops.algorithms import ALGORITHMS
+from focops.core.description import NO_DESCRIPTION
 from focops.errors import UsageError
 from focops.runs.files import jsonable, write_atomically
 from focops.studies import figures, tables
@@ -34,6 +36,7 @@ class Study:
         self.by_task: dict[str, list[Group]] = {}
         for group in self.groups:
             self.by_task.setdefault(group.task, []).append(group)
+        self.styles = styles(list(dict.fromkeys(group.label for group in self.groups)))
         self.figures = {group: found for group in self.groups if (found := figures_of(group))}
         self.tables = {
             task: tables.tables([self.figures[group] for group in own if group in self.figures])
@@ -67,7 +70,7 @@ def write_page(
 def write_files(study: Study, folder: Path, title: str) -> None:
     """Each task's figure, and all tables."""
     for task, own in study.by_task.items():
-        figure = figures.draw(own)
+        figure = figures.draw(own, look=study.styles)
         for suffix in (".png", ".svg"):
             figures.save(figure, folder / (re.sub(r"[^\w.+-]", "_", task) + suffix))
     _write(folder / "tables.md", _in_one_file(study, f"# {title}", "## ", tables.to_markdown))
@@ -112,7 +115,6 @@ def page(study: Study, title: str, *, x_axis: XAxis = "samples", refresh_s: floa
 def data(study: Study, x_axis: XAxis = "samples", refresh_s: float | None = None) -> dict[str, Any]:
     """What report.js draws."""
     of_axis = scales(study.groups)
-    look = styles(list(dict.fromkeys(group.label for group in study.groups)))
     tasks = [
         {
             "name": task,
@@ -125,7 +127,7 @@ def data(study: Study, x_axis: XAxis = "samples", refresh_s: float | None = None
     return jsonable(
         {
             "tasks": tasks,
-            "styles": {label: style._asdict() for label, style in look.items()},
+            "styles": {label: style._asdict() for label, style in study.styles.items()},
             "xTitles": {name: scale.title for name, scale in of_axis.items()},
             "xAxis": x_axis,
             "refreshSeconds": refresh_s,
@@ -196,7 +198,7 @@ def _settings(study: Study) -> str:
         for algorithm in dict.fromkeys(group.algorithm for group in groups):
             runs = [run for group in groups if group.algorithm == algorithm for run in group.runs]
             rows = [[name, json.dumps(value)] for name, value in common_settings(runs).items()]
-            parts.append(f'<div data-task="{html.escape(task)}"><h4>{html.escape(algorithm)}</h4>')
+            parts.append(f'<div data-task="{html.escape(task)}"><h4>{_named(algorithm)}</h4>')
             parts.append(_plain_table(["setting of every run", "value"], rows) + "</div>")
     versions: dict[str, set[str]] = {}
     for run in study.results.runs:
@@ -204,6 +206,12 @@ def _settings(study: Study) -> str:
             versions.setdefault(name, set()).add(version)
     rows = [[name, ", ".join(sorted(found))] for name, found in versions.items()]
     return "".join(parts) + "<h4>Versions</h4>" + _plain_table(["package", "version"], rows)
+
+
+def _named(algorithm: str) -> str:
+    """With where it was published."""
+    reference = getattr(ALGORITHMS.get(algorithm), "DESCRIPTION", NO_DESCRIPTION).reference
+    return html.escape(algorithm) + (f" ({html.escape(reference)})" if reference != NO_DESCRIPTION.reference else "")
 
 
 def _plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -4,6 +4,12 @@
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const INK = "#24292f", SOFT = "#57606a", OVER = "#D55E00";
+const SYMBOLS = {  // in a square of 12
+  circle: "M6 1.5a4.5 4.5 0 1 0 .01 0z", square: "M2 2h8v8h-8z", diamond: "M6 .5l5.5 5.5-5.5 5.5-5.5-5.5z",
+  "triangle-up": "M6 1.5l5 8.5h-10z", "triangle-down": "M6 10.5l5-8.5h-10z", "triangle-left": "M1.5 6l8.5-5v10z",
+  star: "M6 .5l1.4 3.9 4.1.1-3.3 2.5 1.2 4-3.4-2.4-3.4 2.4 1.2-4-3.3-2.5 4.1-.1z",
+  pentagon: "M6 1l5 3.7-1.9 5.8h-6.2l-1.9-5.8z",
+};
 const DASHES = { solid: "", dash: "7 3", dashdot: "7 3 2 3", longdash: "12 3", dot: "2 3" };
 const CONFIG = {
   responsive: true, displaylogo: false, displayModeBar: "hover",
@@ -59,8 +65,9 @@ function drawControls() {
 
 function swatch(style) {
   const holder = document.createElement("template");
-  holder.innerHTML = `<svg width="34" height="10" aria-hidden="true"><line x1="0" y1="5" x2="34" y2="5"
-    stroke="${style.colour}" stroke-width="2.5" stroke-dasharray="${DASHES[style.dash]}"/></svg>`;
+  holder.innerHTML = `<svg width="48" height="12" aria-hidden="true" fill="${style.colour}"><line x1="0" y1="6" x2="32" y2="6"
+    stroke="${style.colour}" stroke-width="2.5" stroke-dasharray="${DASHES[style.dash]}"/>
+    <path transform="translate(36)" d="${SYMBOLS[style.symbol]}"/></svg>`;
   return holder.content.firstChild;
 }
 
@@ -68,7 +75,7 @@ function swatch(style) {
 
 function axis(title, extra = {}) {
   return {
-    title: { text: title, font: { size: 12, color: SOFT } }, gridcolor: "#eaeef2", linecolor: "#d8dee4",
+    title: { text: title, font: { size: 12, color: SOFT }, standoff: 10 }, gridcolor: "#eaeef2", linecolor: "#d8dee4",
     zeroline: false, tickfont: { size: 11, color: SOFT }, automargin: true, ...extra,
   };
 }
@@ -94,8 +101,8 @@ function extent(values) {
   return known.length ? withMargin([Math.min(...known), Math.max(...known)]) : [0, 1];
 }
 
-// A limit is a solid dark line with its number; what lies beyond it is shaded.
-function limitMarks(limits, along) {
+// A limit is a solid dark line with its number, on the side where there is room; what lies beyond it is shaded.
+function limitMarks(limits, along, [low, high]) {
   const across = along === "y" ? "x" : "y";
   const line = (limit) => ({
     type: "line", [`${across}ref`]: "paper", [`${across}0`]: 0, [`${across}1`]: 1, [`${along}0`]: limit,
@@ -105,11 +112,12 @@ function limitMarks(limits, along) {
     type: "rect", layer: "below", line: { width: 0 }, fillcolor: OVER, opacity: 0.07, [`${across}ref`]: "paper",
     [`${across}0`]: 0, [`${across}1`]: 1, [`${along}0`]: Math.max(...limits), [`${along}1`]: 1e12,
   }] : [];
+  const atTheEnd = (limit) => along === "x" && (limit - low) / (high - low) > 0.7;
   const label = (limit) => ({
     text: `limit ${Number(limit.toPrecision(4))}`, showarrow: false, font: { size: 11, color: INK }, [`${along}`]: limit,
     bgcolor: "rgba(255,255,255,0.75)", borderpad: 1,
-    [`${across}ref`]: "paper", [across]: along === "y" ? 0.01 : 1, xanchor: "left",
-    yanchor: along === "y" ? "bottom" : "top", xshift: along === "y" ? 0 : 4,
+    [`${across}ref`]: "paper", [across]: along === "y" ? 0.01 : 1, xanchor: atTheEnd(limit) ? "right" : "left",
+    yanchor: along === "y" ? "bottom" : "top", xshift: along === "y" ? 0 : atTheEnd(limit) ? -4 : 4,
   });
   return { shapes: [...beyond, ...limits.map(line)], annotations: limits.map(label) };
 }
@@ -138,8 +146,8 @@ function curveTraces(group, metric, opacity) {
 
 function drawPanel(plot, task, panel) {
   const groups = shown(task), curves = groups.map((group) => group.curves[state.xAxis][panel.metric]).filter(Boolean);
-  const limits = limitMarks(panel.limits, "y");
   const range = extent([...curves.flatMap((curve) => curve.range), ...panel.limits]);
+  const limits = limitMarks(panel.limits, "y", range);
   const traces = groups.flatMap((group) => curveTraces(group, panel.metric, groups.length > 5 ? 0.05 : 0.15));
   const x = axis(data.xTitles[state.xAxis], { showgrid: false, exponentformat: "SI", showline: true });
   Plotly.react(plot, traces, layout(x, axis("", { range }), limits), CONFIG);
@@ -166,9 +174,9 @@ function drawScatter(plot, task, panel) {
   const reach = (axis, error) => traces.flatMap((trace) => trace[axis].flatMap((value) =>
     [value - (trace[error]?.array[0] ?? 0), value + (trace[error]?.array[0] ?? 0)]));
   const costs = reach("x", "error_x"), rewards = reach("y", "error_y");
-  const x = axis(`cost ${name}`, { range: extent([...costs, ...panel.limits]), showline: true });
+  const range = extent([...costs, ...panel.limits]);
   const y = axis("reward", { range: extent(rewards) });
-  Plotly.react(plot, traces, layout(x, y, limitMarks(panel.limits, "x")), CONFIG);
+  Plotly.react(plot, traces, layout(axis(panel.title, { range, showline: true }), y, limitMarks(panel.limits, "x", range)), CONFIG);
 }
 
 // What was published of an algorithm, once for all its groups: in its colour, or dark if there are several.
@@ -198,7 +206,8 @@ function drawHeatmap(plot, found, values, format, colours) {
   };
   delete trace.tickformat;
   const categories = { type: "category", showgrid: false, ticks: "" };
-  Plotly.react(plot, [trace], layout(axis(found.column_setting, categories), axis(found.row_setting, categories)), CONFIG);
+  const rows = { ...categories, autorange: found.row_setting === "algorithm" ? "reversed" : true };  // names from the top
+  Plotly.react(plot, [trace], layout(axis(found.column_setting, categories), axis(found.row_setting, rows)), CONFIG);
 }
 
 function escaped(text) {
@@ -223,8 +232,9 @@ function drawSensitivity(task) {
   // one scale for all algorithms; of cost at least ±20%, so that a percent is no strong colour
   const known = (what) => task.sensitivity.flatMap((found) => found[what].flat()).filter((value) => value !== null);
   const away = Math.max(0.2, ...known("cost").map((value) => Math.abs(value - 1)));
+  const zmin = Math.max(0, 1 - away), zmax = 1 + away;
   const RATIO = {
-    colorscale: [[0, "#0072B2"], [0.5, "#ffffff"], [1, OVER]], zmin: 1 - away, zmax: 1 + away, tickformat: ".0%",
+    colorscale: [[0, "#0072B2"], [(1 - zmin) / (zmax - zmin), "#ffffff"], [1, OVER]], zmin, zmax, tickformat: ".0%",
   };
   const REWARD = { colorscale: "Cividis", zmin: Math.min(...known("reward")), zmax: Math.max(...known("reward")) };
   const title = (found, what) => (found.algorithm ? `${found.algorithm}: ${what.toLowerCase()}` : what);
