@@ -27,6 +27,12 @@ def test_the_papers_standard_error_is_that_of_the_plug_in_distribution():
     assert found.value - found.low == pytest.approx(found.high - found.value)
 
 
+def test_the_papers_standard_error_is_of_a_thousand_resamples():
+    """Its own relative error is then 1/√2000."""
+    off = [statistics.mean(each).half_width / (1.96 * each.std() / np.sqrt(10)) - 1 for each in samples(10, 60)]
+    assert np.std(off) == pytest.approx(1 / np.sqrt(2000), rel=0.3)
+
+
 def test_the_papers_interval_is_too_narrow_from_few_seeds_and_right_from_many():
     for seeds, expected in ((5, 0.86), (10, 0.91), (40, 0.94)):
         # ± z·√((n-1)/n)·s/√n is as wide as a Student interval of this confidence
