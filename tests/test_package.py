@@ -124,6 +124,7 @@ def test_the_metadata_say_what_an_index_asks_for(built: Path) -> None:
     assert str(found.get_payload()).startswith("# focops")
     assert {"Typing :: Typed", "Programming Language :: Python :: 3.13"} <= set(found.get_all("Classifier") or [])
     assert "safe RL" in found["Keywords"]
+    assert found.get_all("Project-URL") == ["Paper, https://arxiv.org/abs/2002.06506"]
 
 
 def test_every_extra_for_users_is_tested_here() -> None:

@@ -76,3 +76,9 @@ def test_a_zoo_policy_is_neither_resumed_nor_written_to(name: str, capsys: pytes
         focops.resume(f"zoo:{name}")
     assert cli.main(["card", f"zoo:{name}"]) == 2
     assert "give --out FILE" in capsys.readouterr().err
+
+
+def test_a_run_that_is_to_start_from_a_zoo_policy_is_told_that_it_has_no_checkpoint(tmp_path: Path) -> None:
+    with pytest.raises(focops.UsageError, match=r"zoo:PointCircle has no checkpoint to start from.* zoo has none"):
+        focops.train("PointCircle", init_from="zoo:PointCircle", out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()

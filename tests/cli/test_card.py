@@ -101,6 +101,13 @@ def test_a_card_says_each_verdict_and_warns_unless_it_is_satisfied(trained: Path
     assert ("where the limit matters" in line) == (judged != "satisfied")
 
 
+def test_a_card_of_ppo_says_that_training_did_not_look_at_costs(tmp_path: Path) -> None:
+    run = api.run(tiny(OURS, tmp_path / "run", algorithm="ppo", iterations=1, final_episodes=0)).path
+    text = made(run, tmp_path)
+    assert "trained to maximise reward alone. Library: focops; algorithm: `ppo`, which does not look at costs." in text
+    assert ModelCard(text).data.tags == ["reinforcement-learning", "jax", "ppo", OURS]
+
+
 def test_a_policy_that_was_not_evaluated_is_said_to_be_unknown(trained: Path, tmp_path: Path) -> None:
     change = lambda summary: summary.update(policy=None, not_evaluated="the run is not finished")
     text = made(with_evaluation(trained, tmp_path, change), tmp_path)

@@ -30,6 +30,11 @@ def test_plot_draws_beside_the_runs_and_prints_a_table(tmp_path, capsys, screen)
     assert screen == []
 
 
+def test_plot_says_of_a_run_without_an_episode_that_there_is_nothing_to_compare(tmp_path, capsys, screen):
+    assert cli.main(["plot", str(make_run(tmp_path / "run", done=2))]) == 0
+    assert "HopperSpeed-v0: no episode has ended yet, so there is nothing to compare" in capsys.readouterr().out
+
+
 def test_plot_shows_what_it_draws_where_there_is_a_screen(tmp_path, capsys, screen, monkeypatch):
     monkeypatch.setenv("DISPLAY", ":0")
     run = make_run(tmp_path / "run")

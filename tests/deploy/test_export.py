@@ -150,6 +150,11 @@ def test_a_mean_action_beyond_its_limits_is_warned_of(tmp_path):
         policy.export(tmp_path / "policy.onnx")
 
 
+def test_a_folder_that_is_missing_is_made(tmp_path):
+    make("continuous").export(tmp_path / "new" / "folder" / "policy.py")
+    assert (tmp_path / "new" / "folder" / "policy.py").is_file()
+
+
 def test_a_strangers_task_is_not_run(tmp_path):
     policy = make("continuous")
     policy.description["task"] = '"""\nraise SystemExit("run")\n"""'
@@ -169,8 +174,9 @@ def test_what_cannot_be_exported_is_explained(tmp_path, monkeypatch):
         make("unbounded", network=Own()).export(tmp_path / "policy.onnx")
     with pytest.raises(UsageError, match=r"ending is '.pt'; it must be .onnx .* or .py"):
         make("unbounded").export(tmp_path / "policy.pt")
-    with pytest.raises(UsageError, match=r"cannot write .*nowhere.*No such file"):
-        make("unbounded").export(tmp_path / "nowhere" / "policy.onnx")
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match=r"cannot write .*file/policy\.onnx: .*name another file"):
+        make("unbounded").export(tmp_path / "file" / "policy.onnx")
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(UsageError, match=r"needs onnx: pip install 'focops\[onnx\]'"):
         make("unbounded").export(tmp_path / "policy.onnx")

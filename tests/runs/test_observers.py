@@ -151,7 +151,12 @@ def test_an_exact_run_that_is_stopped_keeps_its_scheduled_checkpoint(tmp_path: P
 
 @pytest.mark.parametrize(
     ("given", "message"),
-    [({"sinks": [3]}, "sinks holds 3.*give a class"), ({"callbacks": ["f"]}, "callbacks holds 'f'.*give a function")],
+    [
+        ({"sinks": [3]}, "sinks holds 3.*give a class"),
+        ({"callbacks": ["f"]}, "callbacks holds 'f'.*give a function"),
+        ({"sinks": Table}, r"sinks is .*Table.*it must be a list, sinks=\[…\]"),
+        ({"callbacks": print}, r"callbacks is <built-in function print>; it must be a list"),
+    ],
 )
 def test_what_cannot_be_called_is_refused_before_there_is_a_directory(
     tmp_path: Path, given: dict[str, Any], message: str

@@ -56,3 +56,5 @@ def test_a_plot_that_cannot_be_drawn_says_why(run: focops.Run) -> None:
         run.plot(out="a.gif")
     with pytest.raises(focops.UsageError, match=r"holds no run"):
         focops.plot([run.path / "policy"])
+    with pytest.raises(focops.UsageError, match=r"runs is empty; give the directory of a run"):
+        focops.plot([])

@@ -60,6 +60,17 @@ def test_a_run_that_has_just_begun_is_a_dot(tmp_path):
     assert (len(line.get_xdata()), line.get_marker()) == (1, "o")
 
 
+def test_a_plot_without_a_curve_says_why_along_the_axis_of_the_others(tmp_path):
+    make_run(tmp_path / "run", done=2)  # no episode has ended yet
+    returns, cost, *_, kl = figures.draw(grouped(read([tmp_path]).runs)).axes
+    assert [axes.texts[0].get_text() for axes in (returns, cost)] == ["no episode has ended yet"] * 2
+    assert returns.get_xlim() == kl.get_xlim() == (2048, 4096)
+    make_run(tmp_path / "begun", seed=1, done=0)
+    drawn = figures.draw(grouped(read([tmp_path / "begun"]).runs)).axes
+    assert [axes.texts[0].get_text() for axes in drawn] == ["no episode has ended yet", "no iteration has ended yet"]
+    assert not any(axes.get_xticks().size for axes in drawn)
+
+
 def test_what_does_not_vary_is_shown_against_zero():
     assert figures._range(0.0, 0.0) == (-0.06, 1.06)
     assert figures._range(200.0, 200.0) == pytest.approx((-12, 212))

@@ -44,5 +44,14 @@ def test_a_limit_of_zero_is_exceeded_by_any_cost():
     assert pixels(drawn([0.1], [0.0]), _ABOVE) > 100
 
 
+@pytest.mark.parametrize("height", [240, 360, 480])
+def test_the_panel_is_of_one_shade_to_its_corners(height):
+    """Where two of its parts overlap it would be darker."""
+    overlay = Overlay("", (), 1, (2 * height, height))
+    picture = overlay(Moment(0, 0, np.full((height, 2 * height, 3), 255, np.uint8), np.array([0.0]), False))
+    shades = picture[..., 2]  # the least of blue is the panel's
+    assert shades.min() == shades[height // 28 + 20, height // 28 + 3]
+
+
 def test_pictures_get_the_size_that_is_asked_for():
     assert drawn([], []).shape == (240, 320, 3)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from focops import envs
+from focops.algorithms import ALGORITHMS, is_constrained
 from focops.cli import commands
 from focops.display.numbers import number
 from focops.display.summary import verdict
@@ -43,6 +44,12 @@ class Card:
     def limits(self) -> dict[str, float]:
         return self.summary["cost_limit"]
 
+    @property
+    def keeps_limits(self) -> bool:
+        """Whether training looked at limits; PPO and TRPO only measure the costs."""
+        algo = self.summary["algo"]
+        return bool(self.limits) and (algo not in ALGORITHMS or is_constrained(algo))
+
 
 def content(card: Card) -> str:
     """The card as Markdown under YAML metadata, in the Hub's schema."""
@@ -50,7 +57,8 @@ def content(card: Card) -> str:
         from huggingface_hub import EvalResult, ModelCard, ModelCardData
     except ImportError:
         raise UsageError("a card needs huggingface_hub, which is not installed: pip install 'focops[hub]'") from None
-    tags = ["reinforcement-learning", "safe-reinforcement-learning", "constrained-reinforcement-learning", "jax"]
+    constrained = ["safe-reinforcement-learning", "constrained-reinforcement-learning"] * card.keeps_limits
+    tags = ["reinforcement-learning", *constrained, "jax"]
     dataset = {"dataset_name": card.task, "dataset_type": card.task}
     kind = {"task_type": "reinforcement-learning", "task_name": "constrained reinforcement learning"}
     data = ModelCardData(
@@ -93,11 +101,12 @@ def _discount(card: Card, name: str) -> float | None:
 
 def _text(card: Card) -> str:
     summary = card.summary
-    within = " while its costs stay within their limits" * bool(card.limits)
+    within = " while its costs stay within their limits" if card.keeps_limits else " alone" * bool(card.limits)
     algo = summary["algo"]
     parts = [
         f"# {card.task} by {algo}",
-        f"A policy for `{card.task}`, trained to maximise reward{within}. Library: focops; algorithm: `{algo}`.",
+        f"A policy for `{card.task}`, trained to maximise reward{within}. Library: focops; algorithm: `{algo}`"
+        f"{', which does not look at costs' * bool(card.limits and not card.keeps_limits)}.",
         *_verdicts(card),
     ]
     if card.video:

@@ -19,6 +19,7 @@ from focops.display.say import say
 from focops.errors import UsageError
 from focops.studies import report
 from focops.studies.groups import XAxis
+from focops.studies.panels import NO_EPISODE
 from focops.studies.plot import drawn, require_suffix
 from focops.studies.results import Results, read, title
 from focops.studies.tables import Table
@@ -118,6 +119,8 @@ def _show(file: Path) -> bool:
 def _print_tables(study: report.Study) -> None:
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
     for task, made in study.tables.items():
+        if not made:
+            console.print(Text.assemble((task, "bold"), f": {NO_EPISODE}, so there is nothing to compare"), end="\n\n")
         for table in made:
             if table.name in _COMPARED:
                 console.print(Text(f"{task}: {table.title.lower()}", "bold"))

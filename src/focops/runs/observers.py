@@ -86,6 +86,9 @@ class Observers:
 
 def require_callable(sinks: Sequence[Any], callbacks: Sequence[Any]) -> None:
     """Refuse what could not be called later."""
+    for name, given in (("sinks", sinks), ("callbacks", callbacks)):
+        if not isinstance(given, Sequence):
+            raise UsageError(f"{name} is {given!r}; it must be a list, {name}=[…]")
     for sink in sinks:
         if not callable(sink):
             raise UsageError(

@@ -87,6 +87,7 @@ class Policy:
             self._warn_of_the_mean_action()
         made = exported(self, path.suffix, sampled)
         try:
+            path.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(path, made.data)
         except OSError as error:
             raise UsageError(f"cannot write {path}: {error.strerror or error}; name another file") from error

@@ -15,7 +15,7 @@ SUFFIXES = (".png", ".svg", ".pdf")
 _DASHES: dict[str, Any] = {
     "solid": "-", "dash": (0, (5, 2)), "dashdot": "-.", "longdash": (0, (9, 2)), "dot": (0, (1.5, 1.5))
 }  # fmt: skip
-_INK, _OVER = "#24292f", "#D55E00"
+_INK, _DIM, _OVER = "#24292f", "#57606a", "#D55E00"
 
 
 def draw(groups: Sequence[Group], x_axis: XAxis = "samples", look: Mapping[str, Style] | None = None) -> Any:
@@ -25,12 +25,14 @@ def draw(groups: Sequence[Group], x_axis: XAxis = "samples", look: Mapping[str, 
     labels = list(dict.fromkeys(group.label for group in groups))
     columns = _columns(labels, 4.0 * width)
     figure = new_figure(4.0 * width, 3.1 * len(by_task) + 0.3 + 0.2 * -(-len(labels) // columns))
-    rows = figure.subplots(len(by_task), width, squeeze=False)
+    rows = figure.subplots(len(by_task), width, squeeze=False, sharex="row")
     look, scale = look or styles(labels), scales(groups)[x_axis]
     for row, (task, own) in zip(rows, by_task.items(), strict=True):
         drawn = panels(own)
         for axes, panel in zip(row, drawn, strict=False):
             _panel(axes, panel, own, look, x_axis, scale)
+        if not any(run.samples for group in own for run in group.runs):
+            row[0].set_xticks([])  # of the whole row
         for axes in row[len(drawn) :]:
             axes.set_visible(False)
         row[0].set_title(f"{task}, {seeds_text(own)}\n", loc="left", fontsize=11, fontweight="bold", color=_INK)
@@ -59,10 +61,12 @@ def _panel(
     axes: Any, panel: Panel, groups: Sequence[Group], look: Mapping[str, Style], x_axis: XAxis, scale: Scale
 ) -> None:
     shown = list(panel.limits)
-    for group in groups:
-        curve = group.curve(panel.metric, x_axis)
-        if curve is None:
-            continue
+    curves = {group: curve for group in groups if (curve := group.curve(panel.metric, x_axis)) is not None}
+    if not curves:
+        axes.text(0.5, 0.5, panel.missing, transform=axes.transAxes, ha="center", fontsize=9, color=_DIM)
+    if not shown and not curves:
+        axes.set_yticks([])
+    for group, curve in curves.items():
         style, x = look[group.label], curve.x / scale.unit
         dot = "o" if len(x) == 1 else ""  # a line of one point cannot be seen
         line = {"color": style.colour, "linestyle": _DASHES[style.dash], "linewidth": 1.6, "marker": dot}
@@ -96,7 +100,7 @@ def _tidy(axes: Any, panel: Panel, scale: Scale) -> None:
 
     axes.set_title(panel.title, fontsize=9, color=_INK)
     axes.set_xlabel(scale.title, fontsize=9)
-    axes.tick_params(labelsize=8, colors="#57606a")
+    axes.tick_params(labelsize=8, colors=_DIM)
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color("#d0d7de")
     axes.grid(axis="y", color="#eaeef2", linewidth=0.8)

@@ -12,6 +12,7 @@ _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#
 _DASHES = ("solid", "dash", "dashdot", "longdash", "dot")
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "star", "triangle-down", "pentagon", "triangle-left")
 """One more than colours. No crosses: those are the published figures."""
+NO_EPISODE = "no episode has ended yet"
 
 
 class Style(NamedTuple):
@@ -37,6 +38,8 @@ class Panel(NamedTuple):
     title: str
     limits: tuple[float, ...]
     """One, unless the groups have different ones."""
+    missing: str = "no iteration has ended yet"
+    """What is said in a plot without a curve."""
 
 
 def scales(groups: Sequence[Group]) -> dict[XAxis, Scale]:
@@ -64,8 +67,11 @@ def panels(groups: Sequence[Group]) -> list[Panel]:
         for name in constraints
     }
     return [
-        Panel("return_mean", "Return", ()),
-        *[Panel(f"cost/{c.name}", cost_title(c.name, c.discount), limits[c.name]) for c in constraints.values()],
+        Panel("return_mean", "Return", (), NO_EPISODE),
+        *[
+            Panel(f"cost/{c.name}", cost_title(c.name, c.discount), limits[c.name], NO_EPISODE)
+            for c in constraints.values()
+        ],
         *[Panel(f"nu/{name}", f"Multiplier ν, {name}", ()) for name in constraints],
         Panel("kl", "KL to the previous policy", ()),
     ]

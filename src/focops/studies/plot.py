@@ -23,6 +23,8 @@ def plot(runs: Path | str | Sequence[Path | str], *, out: Path | str | None = No
     require_suffix(file, "out")
     if x not in ("samples", "time"):
         raise UsageError(f"x is {x!r}; it must be 'samples' or 'time'")
+    if not paths:
+        raise UsageError("runs is empty; give the directory of a run or of a grid, or several")
     study = report.Study(read([Path(path) for path in paths]))
     if not study.groups:
         raise UsageError(f"no run can be read in {', '.join(map(str, paths))}; mend their config.json, or name others")

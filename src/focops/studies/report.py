@@ -23,7 +23,7 @@ from focops.studies import figures, tables
 from focops.studies.comparison import Figures, sensitivity
 from focops.studies.comparison import figures as figures_of
 from focops.studies.groups import Curve, Group, XAxis, common_settings, grouped
-from focops.studies.panels import Scale, panels, scales, styles
+from focops.studies.panels import NO_EPISODE, Scale, panels, scales, styles
 from focops.studies.results import Results
 
 
@@ -179,7 +179,7 @@ def _short(values: np.ndarray, digits: int = 5) -> list[float]:
 
 
 def _tables(task: str, made: Sequence[tables.Table]) -> str:
-    shown = "".join(map(tables.to_html, made)) or '<p class="note">No episode has ended yet.</p>'
+    shown = "".join(map(tables.to_html, made)) or f'<p class="note">{NO_EPISODE.capitalize()}.</p>'
     return f'<div data-task="{html.escape(task)}">{shown}</div>'
 
 

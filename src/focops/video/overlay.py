@@ -47,7 +47,7 @@ class Overlay:
         height = round(4.5 * unit + m * 4.1 * unit)
         draw = self._draw.Draw(image, "RGBA")
         left, top, right = unit, unit, unit + self._width
-        draw.rounded_rectangle((left, top, right, top + height), 0.6 * unit, _PANEL)
+        draw.rounded_rectangle((left, top, right, top + height), round(0.6 * unit), _PANEL)  # a fraction would overlap
         left, right, y = left + 0.8 * unit, right - 0.8 * unit, top + 0.6 * unit
         draw.text((left, y), self._title, _TEXT, self._large)
         y += 1.9 * unit

@@ -122,6 +122,11 @@ function limitMarks(limits, along, [low, high]) {
   return { shapes: [...beyond, ...limits.map(line)], annotations: limits.map(label) };
 }
 
+// In the middle of a plot without a curve or a dot: why there is none.
+function nothing(text) {
+  return { text, showarrow: false, xref: "paper", yref: "paper", x: 0.5, y: 0.5 };
+}
+
 function rgba(colour, opacity) {
   const channels = [1, 3, 5].map((i) => parseInt(colour.slice(i, i + 2), 16));
   return `rgba(${channels.join(",")},${opacity})`;
@@ -149,7 +154,11 @@ function drawPanel(plot, task, panel) {
   const range = extent([...curves.flatMap((curve) => curve.range), ...panel.limits]);
   const limits = limitMarks(panel.limits, "y", range);
   const traces = groups.flatMap((group) => curveTraces(group, panel.metric, groups.length > 5 ? 0.05 : 0.15));
-  const x = axis(data.xTitles[state.xAxis], { showgrid: false, exponentformat: "SI", showline: true });
+  const hasCurves = task.groups.some((group) => group.curves[state.xAxis][panel.metric]);
+  if (!hasCurves) limits.annotations.push(nothing(panel.missing));
+  const x = axis(data.xTitles[state.xAxis], {
+    showgrid: false, exponentformat: "SI", showline: true, showticklabels: hasCurves,
+  });
   Plotly.react(plot, traces, layout(x, axis("", { range }), limits), CONFIG);
 }
 
@@ -176,7 +185,9 @@ function drawScatter(plot, task, panel) {
   const costs = reach("x", "error_x"), rewards = reach("y", "error_y");
   const range = extent([...costs, ...panel.limits]);
   const y = axis("reward", { range: extent(rewards) });
-  Plotly.react(plot, traces, layout(axis(panel.title, { range, showline: true }), y, limitMarks(panel.limits, "x", range)), CONFIG);
+  const limits = limitMarks(panel.limits, "x", range);
+  if (task.groups.every((group) => !group.dots.length)) limits.annotations.push(nothing(panel.missing));
+  Plotly.react(plot, traces, layout(axis(panel.title, { range, showline: true }), y, limits), CONFIG);
 }
 
 // What was published of an algorithm, once for all its groups: in its colour, or dark if there are several.
