@@ -5,7 +5,7 @@ It is run as a script, also by interpreters that have neither focops nor JAX: Py
 observations, rewards, costs and ends lie in a file that both sides map into memory. Nothing is pickled.
 
 Under the interpreter of focops the environments are `local.LocalEnvs`, exactly as without workers. Elsewhere they are
-those of `plain_env.py`. Both files need the standard library and NumPy alone.
+those of `plain_env.py`. It, `contract.py` and this file need the standard library and NumPy alone.
 """
 
 from __future__ import annotations
