@@ -270,7 +270,7 @@ def test_an_environment_that_cannot_be_replayed_says_so(caplog):
         ("no_such_module:Id-v0", {}, "module 'no_such_module' cannot be imported"),
         ("HalfCheetaSpeed", {}, "'HalfCheetaSpeed'.*did you mean HalfCheetahSpeed"),
         ("CartPol-v1", {}, "did you mean .*CartPole-v1"),
-        ("zzzzzzzzzzzz", {}, "focops tasks"),
+        ("zzzzzzzzzzzz", {}, "focops tasks.*run that has the id alone, import that module in Python"),
     ],
 )
 def test_what_cannot_be_trained_is_refused_with_a_way_out(name, kwargs, message):

@@ -191,7 +191,8 @@ def _make_registered(text: str, env_id: str, render: bool) -> gymnasium.Env:
         hint = f"did you mean {', '.join(close)}?" if close else "`focops tasks` lists ours"
         raise UsageError(
             f"there is no task or Gymnasium environment {text!r}: {hint}"
-            " (an id that a module of yours registers is written module:Id-v0, a class or function of it module:Name)"
+            " (an id that a module of yours registers is written module:Id-v0, a class or function of it module:Name;"
+            " to resume or evaluate a run that has the id alone, import that module in Python and do it there)"
         )
     spec = copy.copy(gymnasium.spec(env_id))
     creator: Any = spec.entry_point if callable(spec.entry_point) else load_env_creator(str(spec.entry_point))
