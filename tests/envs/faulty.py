@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from typing import Any
@@ -56,8 +57,21 @@ class Slow(Faulty):
         return super().step(action)
 
 
+class Helped(Faulty):
+    """Has a process of its own, which has open what the worker has; its number is the reward."""
+
+    def __init__(self) -> None:
+        super().__init__(at=0)
+        self.helper = subprocess.Popen(["sleep", "600"], close_fds=False)
+
+    def step(self, action: Any) -> Any:
+        obs, _, *rest = super().step(action)
+        return obs, float(self.helper.pid), *rest
+
+
 if "Faulty-v0" not in gymnasium.registry:
     gymnasium.register("Faulty-v0", entry_point=Faulty)
     gymnasium.register("FaultyAtOnce-v0", entry_point=Faulty, kwargs={"at": 0})
     gymnasium.register("Slow-v0", entry_point=Slow)
+    gymnasium.register("Helped-v0", entry_point=Helped)
     gymnasium.register("Never-v0", entry_point=lambda: time.sleep(600))

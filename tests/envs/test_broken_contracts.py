@@ -6,6 +6,7 @@ import pytest
 from gymnasium import spaces
 
 from focops.envs import make
+from focops.envs.gymnasium import GymnasiumVector
 from focops.errors import RunError, UsageError
 
 BOX = spaces.Box(-1.0, 1.0, (2,))
@@ -26,6 +27,8 @@ class Broken(gymnasium.Env):
 
     def step(self, action):
         self.t += 1
+        if "step" in self.answers.get(self.t, {}):
+            return self.answers[self.t]["step"]
         right = {"obs": self.observation_space.sample(), "reward": 0.0, "info": {"cost": 1.0}}
         given = right | self.answers.get(self.t, {})
         cost = (2.0,) if self.six else ()
@@ -112,6 +115,54 @@ def test_a_cost_that_is_no_vector_is_refused_at_once_and_later(cost) -> None:
     step(env)
     with pytest.raises(RunError, match=r"(?s)environment 0 .* as its cost at step 1: it must be a number or an array"):
         step(env)
+
+
+@pytest.mark.parametrize(("result", "called"), [(None, "None"), ((0, 0.0, False, {}), "4 values"), (7, "7")])
+def test_what_is_no_step_is_an_error_of_the_run(result, called) -> None:
+    env = broken(answers={2: {"step": result}})
+    step(env)
+    message = rf"environment 0 of Broken-v0 returned {called} from step at step 1: it must return 5 .*its episode"
+    with pytest.raises(RunError, match=message):
+        step(env)
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ({"reward": None}, "returned None as its reward"),
+        ({"reward": "1"}, "returned '1' as its reward"),
+        ({"info": {"cost": "1"}}, "returned '1' as its cost"),
+        ({"info": {"cost": None}}, "returned no cost"),
+    ],
+)
+def test_what_numpy_would_take_for_a_number_is_named(answer, message) -> None:
+    env = broken(answers={2: answer})
+    step(env)
+    with pytest.raises(RunError, match=f"environment 0 of Broken-v0 {message} at step 1"):
+        step(env)
+
+
+class Seedless(Broken):
+    def reset(self):
+        return super().reset()
+
+
+class Optionless(Broken):
+    def reset(self, seed=None):
+        return super().reset()
+
+
+@pytest.mark.parametrize("kind", [Seedless, Optionless])
+def test_a_reset_without_seed_or_options_is_refused_with_how_to_write_it(kind) -> None:
+    message = r"cannot be reset .* '(seed|options)'\): write def reset\(self, \*, seed=None, options=None\)"
+    with pytest.raises(UsageError, match=message):
+        GymnasiumVector(kind, 2, limits=[1.0])
+
+
+@pytest.mark.parametrize("space", [spaces.Text(5), spaces.OneOf([BOX]), spaces.Tuple([spaces.Text(5)])])
+def test_a_space_that_is_not_supported_is_refused_with_those_that_are(space) -> None:
+    with pytest.raises(UsageError, match=r"observation space .* only Box, Discrete, .* can be observed; wrap"):
+        broken(obs=space)
 
 
 @pytest.mark.parametrize("space", [spaces.Box(-1.0, 1.0, (0,)), spaces.Dict({}), spaces.Box(-1.0, 1.0, (3, 0))])

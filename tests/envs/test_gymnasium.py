@@ -261,12 +261,16 @@ def test_an_environment_that_cannot_be_replayed_says_so(caplog):
         ("user_envs:DictAction-v0", {}, "action space Dict.*only Discrete, MultiDiscrete, .*gymnasium.ActionWrapper"),
         ("user_envs:WholeAction-v0", {}, "action space Box.*int32.*Box of floats.*gymnasium.ActionWrapper"),
         ("user_envs:SequenceObs-v0", {}, "observation space Sequence.*no fixed size"),
-        ("user_envs:OldApi-v0", {}, r"OldApi.step returned 4 values: it must return 5 .* or 6"),
+        (
+            "user_envs:OldApi-v0",
+            {},
+            r"environment 0 of .*OldApi-v0 returned 4 values from step at step 0: it must return 5 .* or 6",
+        ),
         ("user_envs:EarlyCostWord-v0", {}, "returned 'dear' as its cost"),
         ("no_such_module:Id-v0", {}, "module 'no_such_module' cannot be imported"),
         ("HalfCheetaSpeed", {}, "'HalfCheetaSpeed'.*did you mean HalfCheetahSpeed"),
         ("CartPol-v1", {}, "did you mean .*CartPole-v1"),
-        ("zzzzzzzzzzzz", {}, "focops tasks"),
+        ("zzzzzzzzzzzz", {}, "focops tasks.*run that has the id alone, import that module in Python"),
     ],
 )
 def test_what_cannot_be_trained_is_refused_with_a_way_out(name, kwargs, message):

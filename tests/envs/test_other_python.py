@@ -136,7 +136,7 @@ def test_what_cannot_be_made_there_says_why_and_who() -> None:
         walk("tests.envs.walks:None-v0", THIS)
 
 
-@pytest.mark.parametrize("name", ["worker.py", "plain_env.py"])
+@pytest.mark.parametrize("name", ["worker.py", "plain_env.py", "contract.py"])
 def test_the_workers_files_need_python_3_8_the_standard_library_and_numpy(name: str) -> None:
     tree = ast.parse(worker_process.PROGRAM.with_name(name).read_text(), feature_version=(3, 8))
     imported = {alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names}
@@ -161,6 +161,22 @@ def test_classes_and_costs_of_all_kinds_are_the_same_everywhere(costs: str, plac
     assert [c.name for c in there.spec.constraints] == names[costs]
     assert here.spec == there.spec
     assert same(episodes(here), episodes(there))
+
+
+FAULTS = {
+    "OneMore": r"'drag': 1.0} as its cost at step 3: it must be a mapping from torque, speed, as in the first step",
+    "Switches": r"an observation that is not of its observation space MultiDiscrete.* at step 3 \(.* is not within ",
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("name", FAULTS)
+def test_what_is_refused_is_the_same_everywhere(name: str, place: str, monkeypatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(HERE.parents[1]))
+    limits = {"torque": 1.0, "speed": 2.0} if name == "OneMore" else [1.0]
+    env = make(f"tests.envs.walks:{name}", 4, limits=limits, **PLACES[place])
+    with pytest.raises(RunError, match=rf"environment 0 of tests.envs.walks:{name} returned .*{FAULTS[name]}"):
+        episodes(env)
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -19,7 +19,9 @@ from focops.envs.gymnasium import GymnasiumVector
 from focops.errors import RunError, UsageError
 from tests.resume.tiny import flags, metrics, results, tiny
 
-FAULTY, AT_ONCE, SLOW = (f"tests.envs.faulty:{name}-v0" for name in ("Faulty", "FaultyAtOnce", "Slow"))
+FAULTY, AT_ONCE, SLOW, HELPED = (
+    f"tests.envs.faulty:{name}-v0" for name in ("Faulty", "FaultyAtOnce", "Slow", "Helped")
+)
 
 
 def vector(task: str = FAULTY, num_envs: int = 4, workers: int | None = 2, **kwargs) -> GymnasiumVector:
@@ -134,11 +136,26 @@ def test_workers_end_with_the_vector() -> None:
     assert all(gone(pid) for pid in closed + left)
 
 
+@pytest.mark.parametrize("how", ["close", "die"])
+def test_what_environments_have_started_ends_with_their_workers(monkeypatch, how: str) -> None:
+    monkeypatch.setenv("FAULT", how)
+    env = vector(HELPED, timeout=20.0)
+    helpers = [int(pid) for pid in step(env).reward]
+    if how == "die":  # although its helpers still have the channel open
+        for _ in range(3):
+            step(env)
+        with pytest.raises(RunError, match="worker 0 ended with exit status 3"):
+            step(env)
+    env.close()
+    assert all(gone(pid) for pid in helpers)
+
+
 def test_workers_end_with_a_parent_that_is_killed_also_if_they_hang() -> None:
     program = (
         "import numpy, tests.envs.test_workers as t\n"
-        f"env = t.vector({AT_ONCE!r})\n"
-        "print(*t.pids(env), flush=True)\n"
+        f"env = t.vector({HELPED!r})\n"
+        "helpers = map(int, t.step(env).reward)\n"
+        "print(*t.pids(env), *helpers, flush=True)\n"
         "while True: t.step(env)\n"
     )
     command = [sys.executable, "-c", program]
@@ -146,7 +163,7 @@ def test_workers_end_with_a_parent_that_is_killed_also_if_they_hang() -> None:
         workers = [int(pid) for pid in parent.stdout.readline().split()]
         time.sleep(0.3)
         parent.kill()
-    assert len(workers) == 2
+    assert len(workers) == 2 + 4  # with their environments' helpers
     assert all(gone(pid) for pid in workers)
 
 

@@ -14,7 +14,9 @@ try:
 except ImportError:
     gym = importlib.import_module("gym")
 
-Box, Dict, Discrete = (getattr(gym.spaces, name) for name in ("Box", "Dict", "Discrete"))
+Box, Dict, Discrete, MultiDiscrete = (
+    getattr(gym.spaces, name) for name in ("Box", "Dict", "Discrete", "MultiDiscrete")
+)
 
 
 class Walk(gym.Env):
@@ -71,6 +73,30 @@ class Named(Five):
         obs, reward, cost = self.move(action)
         costs = [("speed", cost), ("torque", abs(float(action[0])))]
         return obs, reward, False, self.t == 9, {"cost": dict(costs if self.t % 2 else costs[::-1])}
+
+
+class OneMore(Named):
+    """A third cost in step 4."""
+
+    def step(self, action):
+        answer = super().step(action)
+        if self.t == 4:
+            answer[-1]["cost"]["drag"] = 1.0
+        return answer
+
+
+class Switches(Five):
+    """Two switches. The second is at -1 in step 4."""
+
+    observation_space = MultiDiscrete([3, 4])
+
+    def begin(self):
+        super().begin()
+        return np.array([0, 1])
+
+    def move(self, action):
+        _, reward, cost = super().move(action)
+        return np.array([self.t % 3, -1 if self.t == 4 else 3]), reward, cost
 
 
 class NoCost(Five):

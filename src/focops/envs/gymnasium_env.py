@@ -15,6 +15,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.envs.registration import load_env_creator
 
+from focops.envs.contract import RESET
 from focops.envs.names import find, named
 from focops.envs.tasks import TASKS
 from focops.errors import UsageError
@@ -51,18 +52,21 @@ def _say_that_the_cost_is_replaced(name: str, cost: str) -> None:
     log.warning("%s has a cost of its own; --cost %s replaces it", name, cost)
 
 
+class NoStep(Exception):
+    """What a step returned is none; the message is what it was."""
+
+
 class _CostIntoInfo(gymnasium.Wrapper):
     """Moves the third of six returned values into info["cost"]; innermost, so that Gymnasium's wrappers see five."""
 
     def step(self, action: Any) -> Any:
         result: Any = self.env.step(action)
+        if not isinstance(result, tuple | list):
+            raise NoStep(repr(result))
         if len(result) == 5:
             return result
         if len(result) != 6:
-            raise UsageError(
-                f"{type(self.unwrapped).__name__}.step returned {len(result)} values: it must return 5 (obs, reward,"
-                " terminated, truncated, info) or 6 (obs, reward, cost, terminated, truncated, info)"
-            )
+            raise NoStep(f"{len(result)} values")
         obs, reward, cost, terminated, truncated, info = result
         return obs, reward, terminated, truncated, {**(info or {}), "cost": cost}
 
@@ -95,6 +99,10 @@ class Source:
             ) from error
         if not isinstance(env, gymnasium.Env):
             raise UsageError(f"{self.name} made {env!r}; it must make a gymnasium.Env")
+        try:
+            inspect.signature(env.unwrapped.reset).bind(seed=0, options=None)
+        except TypeError as error:
+            raise UsageError(f"{self.name} cannot be reset as Gymnasium does it ({error}): write {RESET}") from None
         for name in ("observation_space", "action_space"):
             if not isinstance(getattr(env, name, None), spaces.Space):
                 raise UsageError(f"{self.name} has no {name}; set it, to one of gymnasium.spaces, in __init__")
@@ -183,7 +191,8 @@ def _make_registered(text: str, env_id: str, render: bool) -> gymnasium.Env:
         hint = f"did you mean {', '.join(close)}?" if close else "`focops tasks` lists ours"
         raise UsageError(
             f"there is no task or Gymnasium environment {text!r}: {hint}"
-            " (an id that a module of yours registers is written module:Id-v0, a class or function of it module:Name)"
+            " (an id that a module of yours registers is written module:Id-v0, a class or function of it module:Name;"
+            " to resume or evaluate a run that has the id alone, import that module in Python and do it there)"
         )
     spec = copy.copy(gymnasium.spec(env_id))
     creator: Any = spec.entry_point if callable(spec.entry_point) else load_env_creator(str(spec.entry_point))

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from focops.core.spec import Constraint
+from focops.envs.contract import unnamed
 from focops.errors import UsageError
 
 Numbers = Sequence[float | int]
@@ -63,11 +64,6 @@ def _per_name(
         each = "B, one number per cost" if len(names) == 1 else " ".join(f"{name}=B" for name in names)
         raise UsageError(f"{env} has {len(names)} cost(s) and no limit of its own for {missing[0]}: give {flag} {each}")
     return {name: chosen[name] for name in names}
-
-
-def unnamed(number: int) -> tuple[str, ...]:
-    """The names of costs that have none: of a number, or of a vector."""
-    return ("cost",) if number == 1 else tuple(f"cost_{j}" for j in range(number))
 
 
 def by_name(

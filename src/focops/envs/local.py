@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from focops.envs.checked_env import CheckedEnv
+from focops.envs.contract import spaces
 from focops.envs.deadline import Deadline
 from focops.envs.gymnasium_env import source_of, time_limit_of
 from focops.envs.names import Opening
-from focops.envs.plain_env import spaces
 from focops.envs.worker import Envs
 from focops.errors import RunError, UsageError
 
@@ -32,7 +32,7 @@ class LocalEnvs(Envs):
             raise UsageError(f"{self.env_id} has {error}") from None
         if costs is None:
             with self.deadline:
-                first.find_costs(opening.needs_cost, opening.order)
+                first.try_out(opening.needs_cost, opening.order)
         else:
             first.costs, first.named = tuple(costs[0]), costs[1]
         self.description: dict[str, Any] = {

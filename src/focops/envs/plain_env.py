@@ -1,7 +1,6 @@
 """One environment of gym (from 0.21 on) or Gymnasium, for a worker that has no focops: `checked_env.py` in small.
 
-Python 3.8 to 3.13, the standard library and NumPy. Steps may have 4, 5 or 6 values. What spaces mean to a policy is
-said here for focops as well: `spaces`.
+Python 3.8 to 3.13, the standard library and NumPy. Steps may have 4, 5 or 6 values.
 """
 
 from __future__ import annotations
@@ -9,43 +8,41 @@ from __future__ import annotations
 import contextlib
 import importlib
 import inspect
+import os
+import runpy
 import sys
 import traceback
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
+if TYPE_CHECKING:
+    from focops.envs.contract import RESET, Answers, RunError, UsageError, flat, size_of, spaces
+else:  # by its path: this interpreter may not have focops
+    _found = runpy.run_path(os.path.join(os.path.dirname(__file__), "contract.py"))
+    RESET, Answers, RunError, UsageError, flat, size_of, spaces = (
+        _found[name] for name in ("RESET", "Answers", "RunError", "UsageError", "flat", "size_of", "spaces")
+    )
 
-_KINDS = ("Box", "Discrete", "MultiDiscrete", "MultiBinary", "Dict", "Tuple")
-"""Spaces that have a fixed size."""
 _ADDED = ("TimeLimit", "OrderEnforcing", "PassiveEnvChecker")
 """Wrappers that `make` of gym or Gymnasium adds to every environment."""
 
 
-class UsageError(ValueError):
-    """As in focops.errors, for interpreters that do not have it: an environment that cannot be used."""
-
-
-class RunError(UsageError):
-    """As in focops.errors: an environment that fails."""
-
-
-class PlainEnv:
+class PlainEnv(Answers):
     """One environment; its errors name it."""
 
     def __init__(self, env_id, index, cost=None, costs=None):
-        self.name, self.id = f"environment {index} of {env_id}", env_id
+        super().__init__(env_id, index, costs)
+        self.known = costs is not None
         self.cost = None if cost is None else attribute(*cost.rsplit(":", 1))
-        self.costs: Any = None
-        self.named = False
-        if costs is not None:
-            self.costs, self.named = costs
         self.env, self.time_limit = make(env_id)
+        for name in ("observation_space", "action_space"):
+            if getattr(self.env, name, None) is None:
+                raise UsageError(f"{env_id} has no {name}; set it in __init__")
         self.age = 0
         self.space = self.env.observation_space
-        self.obs_size = len(flat(self.space, self.space.sample()))
-        if self.obs_size == 0:
-            raise UsageError(f"{env_id} has the observation space {self.space}, which is empty: observe one number")
+        self.obs_size = size_of(self.space, env_id)
         self.seeded = "seed" in inspect.signature(self.env.unwrapped.reset).parameters  # not in gym before 0.22
+        if not self.seeded and not hasattr(self.env.unwrapped, "seed"):
+            raise UsageError(f"{env_id} cannot be seeded: write {RESET}, or give it a method seed(seed)")
 
     def describe(self, needs_cost, order):
         """What a vector must know of its environments, and the function from the policy's actions to theirs."""
@@ -53,13 +50,13 @@ class PlainEnv:
             described, encode = spaces(self.space, self.env.action_space)
         except ValueError as error:
             raise UsageError(f"{self.id} has {error}") from None
-        if self.costs is None:
-            self._find_costs(needs_cost, order)
+        if not self.known:
+            self._try(needs_cost, order)
         description = {
             "obs_size": self.obs_size,
             **described,
             "time_limit": self.time_limit or getattr(getattr(self.env, "spec", None), "max_episode_steps", None),
-            "costs": self.costs,
+            "costs": list(self.costs),
             "named": self.named,
         }
         return description, encode
@@ -77,42 +74,31 @@ class PlainEnv:
         answer = self._call("step", at, action)
         self.age += 1
         obs, reward, cost, terminated, truncated = self._read(answer, action, at)
-        if not self.costs:
-            cost = []
-        elif cost is None:
-            raise RunError(
-                f"{self.name} returned no cost at step {at}: every step must return one, 0 where nothing was paid"
-            )
-        try:
-            cost = [cost[name] for name in self.costs] if self.named else cost
-            reward, cost = np.asarray(reward, np.float64), np.asarray(cost, np.float64).reshape(len(self.costs))
-            terminated, truncated = bool(terminated), bool(truncated) or self.age == self.time_limit
-        except (TypeError, ValueError, LookupError) as error:
-            raise RunError(f"{self.name} returned {answer!r} at step {at}, which is no step: {error}") from error
-        if reward.shape != ():
-            raise RunError(f"{self.name} returned {reward!r} as its reward at step {at}: it must be a number")
-        return self._flat(obs, at), reward, cost, terminated, truncated
+        return (
+            self._flat(obs, at),
+            self.numbers("reward", reward, (), at),
+            self.checked_costs(cost, at),
+            self.truth("terminated", terminated, at),
+            self.truth("truncated", truncated, at) or self.age == self.time_limit,
+        )
 
     def close(self, at):
         self._call("close", at)
 
-    def _find_costs(self, needed, order):
-        """The names of the costs, and whether the environment names them itself, from one random step."""
+    def _try(self, needs_cost, order):
+        """Find the costs by one random step."""
         self.env.action_space.seed(0)
         self.reset(0, 0)
         action = self.env.action_space.sample()
         cost = self._read(self._call("step", 0, action), action, 0)[2]
-        if cost is None and needed:
+        if cost is not None:
+            self.find_costs(cost, order)
+        elif needs_cost:
             raise UsageError(
                 f"{self.id} returns no cost: return one from step, in info['cost'] or third of six values; compute it,"
                 " with --cost my_module:my_cost, a function of (obs, action, reward, info); or train without"
                 " constraints: --algo ppo"
             )
-        if isinstance(cost, dict):
-            self.named, self.costs = True, list(order if set(order) == set(cost) else cost)
-        else:
-            size = 0 if cost is None else np.size(cost)
-            self.costs = ["cost"] if size == 1 else [f"cost_{j}" for j in range(size)]
 
     def _read(self, answer, action, at) -> Any:
         """Observation, reward, cost (None if there is none), terminated and truncated of a step with 4, 5 or 6
@@ -131,7 +117,7 @@ class PlainEnv:
         if size == 5:
             return obs, reward, cost, done, answer[3]
         cut = bool(info.get("TimeLimit.truncated", False))
-        return obs, reward, cost, bool(done) and not cut, cut
+        return obs, reward, cost, False if cut else done, cut
 
     def _flat(self, obs, at):
         try:
@@ -200,95 +186,3 @@ def _without_wrappers(env, name):
         limits.append(getattr(env, "_max_episode_steps", None))
         env = env.env
     return env, min((limit for limit in limits if limit is not None), default=None)
-
-
-def kind_of(space):
-    """The library's class that a space is of, by name; one of the user's own may extend it."""
-    names = [each.__name__ for each in type(space).__mro__]
-    return next((kind for kind in _KINDS if kind in names), names[0])
-
-
-def spaces(observed, acted):
-    """What a policy must know of an environment's spaces, and the function from its actions to theirs. ValueError for
-    what it cannot learn from."""
-    described, encode = actions(acted)
-    image, parts = image_of(observed), [observed]
-    for part in parts:
-        parts += part.spaces.values() if kind_of(part) == "Dict" else part.spaces if kind_of(part) == "Tuple" else []
-        if image is None and image_of(part):
-            raise ValueError(
-                f"the observation space {layout(observed)}, with an image beside other things: only an image alone gets"
-                " a convolutional network. Observe the image alone, or flatten all of it for an MLP"
-                " (gymnasium.wrappers.FlattenObservation)"
-            )
-    vectors = image is None and kind_of(observed) in ("Box", "Discrete") and kind_of(acted) in ("Box", "Discrete")
-    described.update(image=image, layout="" if vectors else f"{layout(observed)} → {layout(acted)}")
-    return described, encode
-
-
-def image_of(space):
-    """The shape of a space that is an image, a Box of bytes of rank 3, or of rank 2 for one channel; else None."""
-    is_image = kind_of(space) == "Box" and space.dtype == np.uint8 and len(space.shape) in (2, 3)
-    return list(space.shape) if is_image else None
-
-
-def layout(space):
-    """A space in words: the parts, with their names, sizes and types, in the order in which they are flattened."""
-    kind = kind_of(space)
-    if kind == "Dict":
-        parts: Any = [f"{name}: {layout(part)}" for name, part in space.spaces.items()]
-    elif kind == "Tuple":
-        parts = map(layout, space.spaces)
-    else:
-        parts = [space.n] if kind == "Discrete" else np.ravel(space.nvec) if kind == "MultiDiscrete" else space.shape
-    words = f"{kind}({', '.join(map(str, parts))})"
-    return f"{words} {space.dtype}" if kind == "Box" else words
-
-
-def actions(space):
-    """What a policy must know of an action space, and the function from its actions [n, A], [n] or [n, K] to the
-    space's. ValueError for a space that it has no distribution for."""
-    kind = kind_of(space)
-    described: Any = {"discrete": kind != "Box", "nvec": None, "action_low": None, "action_high": None}
-    if kind == "Discrete":
-        start = int(getattr(space, "start", 0))
-        described.update(action_size=int(space.n), action_shape=[])
-        return described, lambda action: action.astype(np.int64) + start
-    if kind in ("MultiDiscrete", "MultiBinary") and np.prod(space.shape):
-        nvec = np.ravel(space.nvec) if kind == "MultiDiscrete" else np.full(np.prod(space.shape), 2)
-        start = np.ravel(getattr(space, "start", 0))
-        described.update(action_size=int(nvec.sum()), action_shape=[nvec.size], nvec=nvec.tolist())
-        return described, lambda action: (action + start).astype(space.dtype).reshape((-1, *space.shape))
-    if kind == "Box" and space.dtype.kind == "f" and space.low.size:
-        low, high = space.low.ravel(), space.high.ravel()
-        described.update(action_size=low.size, action_shape=[low.size])
-        if np.isfinite(low).all() and np.isfinite(high).all():
-            described.update(action_low=low.tolist(), action_high=high.tolist())
-        return described, lambda action: np.clip(action, low, high).astype(space.dtype).reshape((-1, *space.shape))
-    raise ValueError(
-        f"the action space {space}: only Discrete, MultiDiscrete, MultiBinary and Box of floats that are not empty can"
-        " be trained; wrap the environment in one that takes such actions (gymnasium.ActionWrapper)"
-    )
-
-
-def flat(space, value):
-    """An observation as one vector, as Gymnasium flattens it; ValueError for what is not of the space."""
-    kind = kind_of(space)
-    if kind in ("Box", "MultiBinary"):
-        array = np.asarray(value, np.float64)
-        if array.shape != tuple(space.shape):
-            raise ValueError(f"shape {array.shape}")
-        return array.ravel()
-    if kind == "Discrete":
-        start = getattr(space, "start", 0)
-        if not start <= value < start + space.n:
-            raise ValueError(f"{value} is not within {start} and {start + space.n - 1}")
-        return np.eye(1, int(space.n), int(value - start))[0]
-    if kind == "MultiDiscrete":
-        return np.concatenate(
-            [np.eye(int(n))[range(int(n))[each]] for each, n in zip(np.ravel(value), space.nvec.flat)]
-        )
-    if kind in ("Dict", "Tuple"):
-        parts = space.spaces.items() if kind == "Dict" else enumerate(space.spaces)
-        return np.concatenate([np.zeros(0)] + [flat(part, value[name]) for name, part in parts])
-    raise UsageError(f"the observation space {space} has no fixed size to flatten to")

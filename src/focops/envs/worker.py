@@ -5,7 +5,7 @@ It is run as a script, also by interpreters that have neither focops nor JAX: Py
 observations, rewards, costs and ends lie in a file that both sides map into memory. Nothing is pickled.
 
 Under the interpreter of focops the environments are `local.LocalEnvs`, exactly as without workers. Elsewhere they are
-those of `plain_env.py`. Both files need the standard library and NumPy alone.
+those of `plain_env.py`. It, `contract.py` and this file need the standard library and NumPy alone.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import importlib
 import json
 import os
 import runpy
+import signal
 import socket
 import statistics
 import sys
@@ -204,7 +205,7 @@ class Commands:
 def main():
     def end_with_focops():
         os.read(0, 1)  # nothing is ever written there; it is closed when focops ends
-        os._exit(1)
+        os.killpg(0, signal.SIGKILL)  # this process, and all that environments have started
 
     threading.Thread(target=end_with_focops, daemon=True).start()
     with socket.socket(fileno=int(sys.argv[-1])) as channel, channel.makefile("rwb") as stream:

@@ -203,7 +203,7 @@ class WorkerEnvs:
 
     def _late(self, k: int) -> RunError:
         self._lost.add(k)
-        self._processes[k].process.kill()  # it may never listen again
+        self._processes[k].kill()  # it may never listen again
         return RunError(
             f"environment {self._asked_by(k)} of {self.env_id}, in worker {k}, did not answer at step {self._at}"
             f" within {self._timeout:g} s (--env-timeout)"

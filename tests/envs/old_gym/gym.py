@@ -46,6 +46,11 @@ class Discrete:
         return 0
 
 
+class MultiDiscrete:
+    def __init__(self, nvec):
+        self.nvec, self.shape = np.array(nvec), (len(nvec),)
+
+
 class Dict:
     def __init__(self, spaces):
         self.spaces = spaces
@@ -65,5 +70,5 @@ def make(id, **kwargs):
 
 
 _specs = {}
-spaces = SimpleNamespace(Box=Box, Discrete=Discrete, Dict=Dict)
+spaces = SimpleNamespace(Box=Box, Discrete=Discrete, MultiDiscrete=MultiDiscrete, Dict=Dict)
 envs = SimpleNamespace(registration=SimpleNamespace(registry=SimpleNamespace(env_specs=_specs)))
