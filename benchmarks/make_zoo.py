@@ -3,6 +3,8 @@
     python benchmarks/make_zoo.py                                        # all tasks; resumes if it was interrupted
     python benchmarks/make_zoo.py HopperSpeed --steps 300k --seeds 0,1   # flags of `focops train` may follow
     python benchmarks/make_zoo.py HopperSpeed --trained runs/learning    # of what benchmarks/learning.py has trained
+    python benchmarks/make_zoo.py --cards                                # the cards anew: their commands name what a
+                                                                         # preset has no more
 
 The best has the highest reward of those whose limits are satisfied by the evaluation at the end of training. It is
 judged by other episodes, and those are the figures in its card; if they do not satisfy the limits with sampled and with
@@ -27,6 +29,7 @@ from focops.runs.files import write_atomically
 from focops.runs.policy_file import FILE
 from focops.runs.portable import portable_files
 
+NOTE = "It is the best of"
 SEED = 2
 """Of the episodes that a chosen policy is judged by; those at the end of training have 0 and 1."""
 
@@ -40,7 +43,12 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=Path("runs/zoo"), help="where they are trained")
     parser.add_argument("--trained", type=Path, help="a folder of finished grids TASK-focops-…; nothing is trained")
     parser.add_argument("--zoo", type=Path, default=zoo.HOME)
+    parser.add_argument("--cards", action="store_true", help="only write the cards of what is in the zoo")
     options, more = parser.parse_known_args()
+    if options.cards:
+        for home in sorted(each.parent for each in options.zoo.glob("*/README.md")):
+            rewrite_card(home)
+        return
     for task in options.tasks or [task.name for task in (*SPEED_TASKS, *CIRCLE_TASKS)]:
         name = task.removesuffix("-v0")
         if options.trained:
@@ -49,7 +57,7 @@ def main() -> None:
             grid = options.runs / f"{name}-{options.steps}-{options.seeds}"
             train(name, grid, ["--steps", options.steps, "--seeds", options.seeds, *more])
         run, evaluation = best(grid, options.episodes)
-        chosen = f"It is the best of {len(runs_in(grid))} seeds, chosen by other episodes than these."
+        chosen = f"{NOTE} {len(runs_in(grid))} seeds, chosen by other episodes than these."
         store(run, evaluation, options.zoo / name, chosen)
         print(f"zoo:{name}: {run}, reward {evaluation['sampled']['reward']:.1f}, {verdicts(evaluation)}", flush=True)
 
@@ -99,8 +107,17 @@ def store(run: Path, evaluation: dict[str, Any], home: Path, note: str) -> None:
     (home / "policy").mkdir(parents=True, exist_ok=True)
     for name, data in files.items():
         write_atomically(home / name, data)
+    write_card(home, evaluation, note)
+
+
+def write_card(home: Path, evaluation: dict[str, Any], note: str) -> None:
     card = Card(RunDirectory(home), evaluation, f"zoo:{home.name}", note=note)
     write_atomically(home / "README.md", content(card).encode())
+
+
+def rewrite_card(home: Path) -> None:
+    (line,) = [line for line in (home / "README.md").read_text().splitlines() if NOTE in line]
+    write_card(home, json.loads((home / "summary.json").read_bytes())["policy"], line[line.index(NOTE) :])
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import pytest
 
 import focops
 from focops import cli, envs, zoo
+from focops.cli import commands
 from focops.runs import checkpoint
 from focops.runs.directory import RunDirectory
 from focops.runs.policy_file import FILE
@@ -30,6 +31,14 @@ def test_every_policy_is_of_its_task_in_float32_with_its_card_and_small() -> Non
         assert policy.evaluation == found
         assert f'focops.load("zoo:{name}")' in (home / "README.md").read_text()
         assert sum(file.stat().st_size for file in home.rglob("*") if file.is_file()) < 400_000
+
+
+def test_the_command_in_a_card_trains_the_same_with_the_presets_as_they_are() -> None:
+    """If not: python benchmarks/make_zoo.py --cards"""
+    for name in zoo.names():
+        config, card = RunDirectory(zoo.HOME / name).config, (zoo.HOME / name / "README.md").read_text()
+        (command,) = [line for line in card.splitlines() if line.startswith("focops train ")]
+        assert command == commands.train(config)
 
 
 def test_the_versioned_name_is_the_same_policy(name: str) -> None:

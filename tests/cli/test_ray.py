@@ -66,7 +66,7 @@ def newest(base: Path) -> list[int]:
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    give_up = time.monotonic() + 120
+    give_up = time.monotonic() + 300
     while not condition():
         assert time.monotonic() < give_up
         time.sleep(0.02)

@@ -179,9 +179,10 @@ def test_the_page_of_a_running_study_refreshes_itself(browser, study):
     file = study / "watched.html"
     report.write_page(report.Study(read([study / "focops"])), file, "first", refresh_s=1.0)
     browser.get(file.as_uri())
-    assert "refreshes" in browser.find_element(By.ID, "refreshing").text
+    note = "return document.getElementById('refreshing')?.innerText ?? ''"  # in one step: the page may just be loading
+    WebDriverWait(browser, 60).until(lambda driver: "refreshes" in driver.execute_script(note))
     report.write_page(report.Study(read([study / "focops"])), file, "second")
-    WebDriverWait(browser, 10).until(lambda driver: driver.title == "second")
+    WebDriverWait(browser, 60).until(lambda driver: driver.title == "second")
 
 
 def test_a_page_as_large_as_table_1_is_below_10_megabytes(tmp_path):
