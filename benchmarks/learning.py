@@ -6,7 +6,7 @@
     python benchmarks/learning.py --table               # results/learning from what is there
 
 If it is killed, the same command resumes it. A seed of all six speed tasks takes about an hour of one core; on a GPU
-start several tasks at once (docs/gpu.md).
+start several tasks at once (docs/many-runs.md).
 """
 
 import argparse
