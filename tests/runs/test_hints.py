@@ -44,9 +44,9 @@ def test_a_run_without_trouble_has_no_hint():
 
 @pytest.mark.parametrize(("at_bound", "said"), [(0, False), (2, False), (3, True), (30, True)])
 def test_nu_at_its_bound_for_a_tenth_of_the_run_is_said(at_bound: int, said: bool):
-    found = told(records(30, nu=lambda i: 20.0 if i < at_bound else 19.0))
-    assert [hint.startswith("ν of speed was at its bound of 20 in") for hint in found] == [True] * said
-    assert all("try --algo.nu-max 40, or inf" in hint for hint in found)
+    found = told(records(30, nu=lambda i: 5.0 if i < at_bound else 4.9))
+    assert [hint.startswith("ν of speed was at its bound of 5 in") for hint in found] == [True] * said
+    assert all("try --algo.nu-max 10, or inf" in hint for hint in found)
 
 
 def test_a_bound_that_float32_rounds_down_is_reached_too():
