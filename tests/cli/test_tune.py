@@ -5,6 +5,7 @@ import json
 import os
 import shlex
 import signal
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import ClassVar
@@ -231,6 +232,15 @@ class Sleeper:
 
     def stop(self) -> None:
         self.told.append(self.job.name)
+
+
+def test_without_optuna_nothing_is_left_behind(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    assert cli.main(["tune", "HopperSpeed", "--out", str(tmp_path / "search")]) == 2
+    assert "pip install 'focops[tune]'" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_processes_are_asked_for_as_others_end_and_one_can_be_stopped_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,6 +38,7 @@ def tune(words: list[str]) -> int:
         plan.base, quiet=options.quiet, jobs=options.jobs, engine=options.engine, address=options.address
     )
     arguments.check_engine(how)
+    searching.imported_optuna()  # before there is a directory
     with _held(plan.base, _identity(plan, options), options.trials):
         return _run(plan, Search(plan.base, plan.space, options.search_seed, start), how)
 

@@ -86,7 +86,7 @@ class Search:
     """Optuna's study in a directory."""
 
     def __init__(self, directory: Path, space: Space, seed: int, start: Mapping[str, Any] | None) -> None:
-        optuna = _optuna()
+        optuna = imported_optuna()
         self._optuna, self._space, self._seed = optuna, space, seed
         journal = optuna.storages.journal
         path = directory / STORAGE
@@ -170,7 +170,9 @@ _STATES: dict[str, State] = {"RUNNING": "running", "COMPLETE": "done", "PRUNED":
 """Ours by Optuna's; a trial that WAITS has not been proposed."""
 
 
-def _optuna() -> Any:
+def imported_optuna() -> Any:
+    """The library; if it is not installed, an error that says what to do."""
+    """The library; if it is not installed, an error that says what to do."""
     try:
         import optuna
     except ImportError:
