@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import shutil
 from pathlib import Path
 from typing import Any
@@ -145,7 +146,8 @@ def test_a_run_with_such_a_checkpoint_ends_in_the_same_bytes(tmp_path):
 
 
 def test_a_run_whose_checkpoint_has_no_standard_error_of_the_cost_return_ends_in_the_same_policy(tmp_path):
-    config = dataclasses.replace(tiny(OURS, tmp_path / "run"), margin=0.0)
+    """Runs of that time had neither a margin nor `nu_noise`, which look at it."""
+    config = tiny(OURS, tmp_path / "run", algo={"nu_noise": math.inf}, margin=0.0)
     whole = results(api.run(dataclasses.replace(config, out=tmp_path / "whole")).path)
     stops = iter([False] * 5 + [True])
     run = api.run(config, should_stop=lambda: next(stops)).path
