@@ -277,9 +277,7 @@ def _start_from(trainer: Trainer, source: Path, task: str) -> None:
     directory = RunDirectory.open(source, lock=False)
     newest = checkpoint.load_newest(directory.checkpoints, directory.identity)
     if newest is None:
-        raise UsageError(
-            f"{source} has no checkpoint to start from: a run writes them while it trains, a policy of the zoo has none"
-        )
+        raise UsageError(f"{source} has no checkpoint to start from: a run has one after a while, the zoo has none")
     for spec in trainer.specs:
         spec.require_layout(directory.layout, str(source))
     trainer.restore([take_over(state, newest[0], str(source), task) for state in trainer.states()])

@@ -28,7 +28,8 @@ from focops.runs.recorder import Recorder, Run
 
 OURS, OTHERS = 0.8, 0.3
 """Shares of the training's samples that the evaluation may take, of our tasks and of other environments: a quarter for
-each of the two ways to act, and what is left of it to choose by."""
+each of the two ways to act, and what is left of it to choose by. More policies are tried beyond it where the first is
+not found within its limits."""
 PATIENCE = 2.0
 """If the others' episodes turn out longer than in training, a policy is given up at so many times its part."""
 
