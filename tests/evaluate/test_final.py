@@ -163,6 +163,11 @@ def test_a_short_run_in_gymnasium_is_not_followed_by_a_long_evaluation(tmp_path:
     assert RunDirectory(run.path).is_complete()
 
 
+def test_an_environment_whose_episodes_never_ended_is_not_evaluated(tmp_path: Path) -> None:
+    Toll.long = -1
+    assert "no episode ended in training" in runs.run(toll(tmp_path / "run")).summary["not_evaluated"]
+
+
 def test_episodes_that_have_become_endless_are_given_up(tmp_path: Path) -> None:
     Toll.long = SAMPLES
     run = runs.run(toll(tmp_path / "run"))

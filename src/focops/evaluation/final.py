@@ -154,6 +154,8 @@ def _evaluate(runs: Sequence[tuple[Recorder, Run]], should_stop: Callable[[], bo
     ours = envs.find(config.task) is not None
     allowed = (OURS if ours else OTHERS) * config.iterations * config.batch_size
     length = run.summary["episode_length_mean"] or recorder.spec.time_limit or math.inf
+    if math.isinf(length):
+        raise _NotEvaluated("no episode ended in training; `focops evaluate` cuts those that do not end")
     fewest = confidence.fewest_episodes(REPORT.confidence) if ours else 0
     episodes = min(config.final_episodes, max(fewest, int(allowed / 4 / length)))
     if episodes < 2:
