@@ -28,7 +28,7 @@ TASKS = ("HalfCheetahSpeed", "HopperSpeed", "SwimmerSpeed", "Walker2dSpeed", "An
 TASKS += ("AntCircle", "HumanoidCircle", "PointCircle")
 RUNS, RESULTS = Path("runs/learning"), Path("results/learning")
 EPISODES = 400
-ALGORITHMS = ("focops", "ppo_lagrangian", "trpo_lagrangian", "cpo")
+ALGORITHMS = ("focops", "ppo_lagrangian", "trpo_lagrangian", "cpo", "ppo")
 WAYS = {"sampled": [], "mean_action": ["--deterministic"]}
 HEAD = """\
 # FOCOPS beside the paper and other algorithms

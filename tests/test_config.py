@@ -1,12 +1,17 @@
 """What the presets set, per task and algorithm."""
 
 import dataclasses
+import os
 
+import gymnasium
+import numpy as np
 import pytest
 
+import focops
 from focops.algorithms import ALGORITHMS
-from focops.config import TrainConfig, default_config
+from focops.config import TrainConfig, default_config, validate
 from focops.envs import tasks
+from focops.errors import UsageError
 
 OUTSIDE = "tests.probes:Coin-v0"
 
@@ -67,3 +72,35 @@ def test_presets_name_fields_that_there_are():
     for family in (tasks.ANY, tasks.SPEED, tasks.CIRCLE):
         for column in (family.both, family.paper, family.fast, family.fast_mjx):
             assert set(column) <= known, family.name
+
+
+class Huge(gymnasium.Env):
+    """Observes a million numbers."""
+
+    observation_space = gymnasium.spaces.Box(-1.0, 1.0, (1_000_000,))
+    action_space = gymnasium.spaces.Box(-1.0, 1.0, (1,))
+    closed = 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(1_000_000, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(1_000_000, np.float32), 0.0, False, False, {"cost": 0.0}
+
+    def close(self):
+        Huge.closed += 1
+
+
+def test_observations_that_the_memory_does_not_hold_are_refused_and_the_environments_closed():
+    with pytest.raises(UsageError, match=r"--batch-size is 65536; .* 1000000 numbers .* about 1\.57e\+03 GB of memory"):
+        focops.train(Huge, cost_limit=1, steps=65536, batch_size=65536, num_envs=2, env_workers=0)
+    assert Huge.closed == 2
+
+
+def test_a_system_that_does_not_tell_its_memory_refuses_nothing_for_it(monkeypatch):
+    config = dataclasses.replace(default_config(), num_envs=1, batch_size=2**40)
+    with pytest.raises(UsageError, match="GB of memory"):
+        validate(config)
+    monkeypatch.delattr(os, "sysconf")
+    validate(config)

@@ -126,6 +126,7 @@ def test_the_summary_names_two_commands_that_parse(
         ("train --batch-size 100", "--batch-size is 100; it must be a multiple of --num-envs ("),
         ("train --cost-limit -3", "--cost-limit is -3.0"),
         ("train HopperSpeed --cost-limit 3 4", "2 limit(s) were given"),
+        ("train --algo.nu-noise 0", "--algo.nu-noise is 0.0; it must be a positive number, or inf"),
         ("train --algo.temperature 0", "--algo.temperature is 0.0; it must be a positive number"),
         ("train HopperSpeed AntSpeed", "AntSpeed"),
         ("train --jobs -1", "--jobs is -1"),

@@ -22,6 +22,7 @@ class Range(NamedTuple):
 
 
 Positive = Annotated[float, Range(lambda x: x > 0, "a positive number")]
+PositiveOrInf = Annotated[float, Range(lambda x: x > 0, "a positive number, or inf")]
 NotNegative = Annotated[float, Range(lambda x: x >= 0, "a number ≥ 0 (inf allowed)")]
 Fraction = Annotated[float, Range(lambda x: 0 <= x <= 1, "in [0, 1]")]
 PositiveFraction = Annotated[float, Range(lambda x: 0 < x <= 1, "in (0, 1]")]

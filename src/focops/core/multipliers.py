@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from focops.core.fields import NotNegative, Positive, pytree_config
+from focops.core.fields import NotNegative, PositiveOrInf, pytree_config
 
 _CERTAIN = 4.0
 """Standard errors; a policy that moves makes the error look larger than it is."""
@@ -24,7 +24,7 @@ class Config:
     """ν_max: upper bound of the multipliers; `inf` for none. ≥ 0."""
     nu_rate: NotNegative = 0.01
     """α_ν: step size of the multipliers; not annealed. ≥ 0."""
-    nu_noise: Positive = math.inf
+    nu_noise: PositiveOrInf = math.inf
     """Where J_C's standard error is more than this share of the limit, α_ν is smaller in proportion: ν must not follow
     noise, nor run far ahead of a cost that falls slowly. `inf`: as published. > 0."""
 

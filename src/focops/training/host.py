@@ -9,11 +9,11 @@ import numpy as np
 
 from focops import envs
 from focops.algorithms import ALGORITHMS, is_constrained
-from focops.config import TrainConfig, validate
+from focops.config import TrainConfig, require_room, validate
 from focops.core.base import network
 from focops.core.spec import Spec
 from focops.core.types import VectorEnv
-from focops.errors import RunError
+from focops.errors import RunError, UsageError
 from focops.training import episodes, finite, iteration
 from focops.training.collect import Collector
 from focops.training.state import Arrays, Failure, Record, RunState, key_of, named_leaves
@@ -41,6 +41,15 @@ def make_envs(config: TrainConfig, num_envs: int, threads: int = 1, stagger: boo
     )  # fmt: skip
 
 
+def _with_room(config: TrainConfig, env: VectorEnv) -> VectorEnv:
+    try:
+        require_room(config, env.spec)
+    except UsageError:
+        env.close()
+        raise
+    return env
+
+
 class Trainer:
     """A run in memory. All that determines its next iteration is in `state`; on RunError that is still the state of the
     last successful iteration."""
@@ -49,7 +58,7 @@ class Trainer:
         validate(config)
         configure_jax()
         threads = config.threads or os.cpu_count() or 1
-        self.env = env or make_envs(config, config.num_envs, threads, stagger=not config.fresh_episodes)
+        self.env = env or _with_room(config, make_envs(config, config.num_envs, threads, not config.fresh_episodes))
         self.spec = self.env.spec
         self.config = config
         self.algo_config = iteration.of_run(config, self.spec)
