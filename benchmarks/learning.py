@@ -1,12 +1,17 @@
 """What FOCOPS learns and delivers, beside the paper and other algorithms: 1M samples a run, 10M on the circles.
 
-    python benchmarks/learning.py                       # trains and evaluates what is missing under runs/learning
-    python benchmarks/learning.py --tasks AntSpeed --seeds 0..31 --backend mjx
-    python benchmarks/learning.py --algos ppo_lagrangian --seeds 0..9 --backend mjx --training-only
-    python benchmarks/learning.py --table               # results/learning from what is there
+What is compared are studies in folders of runs/learning; each command resumes what it has begun:
 
-If it is killed, the same command resumes it. A seed of all six speed tasks takes about an hour of one core; on a GPU
-start several tasks at once (docs/many-runs.md).
+    focops study speed-limit --preset fast --algos focops --seeds 32 --engine gpu --jobs 6 --out runs/learning/focops
+    focops study speed-limit --preset fast --algos ppo ppo_lagrangian trpo_lagrangian cpo --seeds 16 --engine gpu \\
+        --jobs 8 --out runs/learning/others
+    focops study circle --preset fast --algos focops --seeds 10 --engine gpu --jobs 2 --out runs/learning/circle
+    focops train PointCircle --seeds 0..9 --backend mjx --out runs/learning/point
+    focops study speed-limit --algos focops --seeds 3 --out runs/learning/paper                   # on a CPU
+    python benchmarks/learning.py --evaluate runs/learning/focops --backend mjx                   # 400 episodes each
+    python benchmarks/learning.py                                                                 # results/learning
+
+The page is made from whatever is there and finished.
 """
 
 import argparse
@@ -27,84 +32,75 @@ from focops.studies.results import read
 TASKS = ("HalfCheetahSpeed", "HopperSpeed", "SwimmerSpeed", "Walker2dSpeed", "AntSpeed", "HumanoidSpeed")
 TASKS += ("AntCircle", "HumanoidCircle", "PointCircle")
 RUNS, RESULTS = Path("runs/learning"), Path("results/learning")
-EPISODES = 400
+EPISODES, SEED = 400, 3
+"""Of `--evaluate`. Runs choose their policies by episodes of the seeds 0 and 1."""
 ALGORITHMS = ("focops", "ppo_lagrangian", "trpo_lagrangian", "cpo", "ppo")
 WAYS = {"sampled": [], "mean_action": ["--deterministic"]}
+BEGIN, END = "<!-- made by benchmarks/learning.py -->", "<!-- end of what it made -->"
 HEAD = """\
-# FOCOPS beside the paper and other algorithms
-
-`python benchmarks/learning.py`, then `python benchmarks/learning.py --table`: 1M samples a run (circles 10M); one row
-per run is in [runs.csv](runs.csv).
+One row per run is in [runs.csv](runs.csv), the curves and settings of all runs in [runs.tar.xz](runs.tar.xz).
 
 - *training*: means over the last 100 training episodes, the paper's own score. Many policies share them. They aim below
   the limit, at *aim*.
-- *delivered*: the policy that the run ends with, on {episodes} fresh episodes, with sampled and with mean actions
-  (`focops evaluate --episodes {episodes}`); *satisfied* is the share of the runs with that verdict.
+- *delivered*: the policy that the run ends with, on fresh *episodes*, with sampled and with mean actions; *satisfied*
+  is the share of the runs with that verdict.
 - Costs are discounted; ours are in units of the limit. ± is the standard error over seeds (the paper's: 95% interval).
 
-| task | run | seeds | training: reward @ cost | aim | delivered, sampled | satisfied | mean action | satisfied |
-|---|---|---|---|---|---|---|---|---|
+| task | run | seeds | training, reward @ cost | aim | episodes | delivered, sampled | satisfied | mean | satisfied |
+|---|---|---|---|---|---|---|---|---|---|
 """
 
 
-def train(options: argparse.Namespace) -> None:
-    for task in options.tasks:
-        for algo in options.algos:
-            out = RUNS / f"{task}-{algo}-{options.preset}-{options.seeds.replace('..', '-')}"
-            if (out / "grid.json").exists():
-                _focops("resume", str(out))
-            else:
-                words = ["--algo", algo, "--preset", options.preset, "--seeds", options.seeds, "--out", str(out)]
-                none = ["--final-episodes", "0"] if options.training_only else []
-                _focops("train", task, "--backend", options.backend, *words, *none)
-            for way, flags in WAYS.items():
-                file = out / f"{way}.json"
-                if not (file.exists() or options.training_only):
-                    words = ["--episodes", str(EPISODES), "--json", str(file), "--backend", options.backend]
-                    _focops("evaluate", str(out), *words, *flags, quiet=False)
-
-
-def _focops(*words: str, quiet: bool = True) -> None:
-    subprocess.run([sys.executable, "-m", "focops.cli", *words, *["--quiet"] * quiet], check=True)
+def evaluate(grid: Path, tasks: Sequence[str], backend: str) -> None:
+    """The delivered policies of a grid on more episodes, task by task."""
+    for task in tasks:
+        runs = [str(run) for run in sorted(grid.glob(f"{task}*/")) if (run / "summary.json").exists()]
+        for way, flags in WAYS.items():
+            file = grid / f"evaluated-{task}-{way}.json"
+            if runs and not file.exists():
+                words = ["--episodes", str(EPISODES), "--seeds", str(SEED), "--json", str(file), "--backend", backend]
+                subprocess.run([sys.executable, "-m", "focops.cli", "evaluate", *runs, *words, *flags], check=True)
 
 
 def rows() -> list[dict[str, Any]]:
-    """A row for each run of the grids that are trained, and evaluated if they are to be."""
+    """A row for each finished run."""
     found = []
     for grid in sorted(RUNS.iterdir()):
-        summaries = [json.loads(file.read_text()) for file in sorted(grid.glob("*/summary.json"))]
-        names = [run["name"] for run in json.loads((grid / "grid.json").read_text())["runs"]]
-        if len(summaries) < len(names) or not all(summary["finished"] for summary in summaries):
-            print(f"not finished: {grid}")
-            continue
-        evaluated = {way: _evaluations(grid / f"{way}.json") for way in WAYS}
-        for run in names:
-            found.append(_row(grid / run, {way: each[run] for way, each in evaluated.items() if run in each}))
+        evaluated = {way: _evaluations(grid, way) for way in WAYS}
+        for file in sorted(grid.glob("*/summary.json")):
+            summary = json.loads(file.read_text())
+            if summary["finished"]:
+                name = file.parent.name
+                found.append(_row(summary, {way: each[name] for way, each in evaluated.items() if name in each}))
     order = lambda row: (TASKS.index(row["task"]), ALGORITHMS.index(row["algo"]), row["preset"], row["seed"])
     return sorted(found, key=order)
 
 
-def _evaluations(file: Path) -> dict[str, Any]:
+def _evaluations(grid: Path, way: str) -> dict[str, Any]:
     """By the run's name."""
-    return {Path(each["run"]).name: each for each in json.loads(file.read_text())} if file.exists() else {}
+    files = grid.glob(f"evaluated-*-{way}.json")
+    return {Path(each["run"]).name: each for file in files for each in json.loads(file.read_text())}
 
 
-def _row(run: Path, evaluated: dict[str, Any]) -> dict[str, Any]:
-    summary = json.loads((run / "summary.json").read_text())
+def _row(summary: dict[str, Any], evaluated: dict[str, Any]) -> dict[str, Any]:
+    """Of the delivered policy, what `--evaluate` has found, or else the evaluation at the run's end."""
     ((name, limit),) = summary["cost_limit"].items()
     row = {"task": summary["task"].removesuffix("-v0"), "algo": summary["algo"], "preset": summary["preset"]}
     row |= {"seed": summary["seed"], "reward": summary["return_mean"]}
     row |= {"cost": summary["discounted_cost_mean"][name] / limit, "aim": summary["cost_aim"][name] / limit}
     for way in WAYS:
-        row |= dict.fromkeys((f"{way}_reward", f"{way}_cost", f"{way}_verdict"))
         if way in evaluated:
-            cost = evaluated[way]["constraints"][name]
-            row |= {f"{way}_reward": evaluated[way]["reward"]["mean"], f"{way}_verdict": cost["verdict"]}
-            row |= {f"{way}_cost": cost["discounted_cost"]["mean"] / limit, "iteration": evaluated[way]["iteration"]}
+            found, cost = evaluated[way], evaluated[way]["constraints"][name]
+            reward, paid, verdict = found["reward"]["mean"], cost["discounted_cost"]["mean"], cost["verdict"]
+        else:
+            found = summary["policy"][way]
+            reward, paid, verdict = found["reward"], found["discounted_cost"][name], found["verdict"][name]
+        row |= {f"{way}_reward": reward, f"{way}_cost": paid / limit, f"{way}_verdict": verdict}
+        row["episodes"] = found["episodes"]
     return row
 
 
-def table() -> None:
+def write() -> None:
     runs = rows()
     RESULTS.mkdir(parents=True, exist_ok=True)
     with (RESULTS / "runs.csv").open("w", newline="") as file:
@@ -115,17 +111,18 @@ def table() -> None:
     for task in dict.fromkeys(row["task"] for row in runs):
         paper = published(task, "focops")
         if paper is not None:
-            lines.append(
-                f"| {task} | *the paper* | {paper.seeds} | {paper.reward_text()} @ {paper.cost_text()} | | | | | |"
-            )
+            score = f"{paper.reward_text()} @ {paper.cost_text()}"
+            lines.append(f"| {task} | *the paper* | {paper.seeds} | {score} | | | | | | |")
         for key in dict.fromkeys((row["algo"], row["preset"]) for row in runs if row["task"] == task):
             own = [row for row in runs if (row["task"], row["algo"], row["preset"]) == (task, *key)]
-            aim = np.mean([row["aim"] for row in own])
-            cells = f"{len(own)} | {_mean(own, 'reward', 'cost')} | {aim:.3f} | {_delivered(own)}"
+            aim, episodes = np.mean([row["aim"] for row in own]), "–".join(sorted({str(r["episodes"]) for r in own}))
+            cells = f"{len(own)} | {_mean(own, 'reward', 'cost')} | {aim:.3f} | {episodes} | {_delivered(own)}"
             lines.append(f"| {task} | {key[0]}, {key[1]} | {cells} |")
-    page = HEAD.format(episodes=EPISODES) + "\n".join(lines) + "\n\n![curves](curves.png)\n"
-    (RESULTS / "README.md").write_text(page)
-    print(page)
+    made = HEAD + "\n".join(lines) + "\n\n![curves](curves.png)\n"
+    page = RESULTS / "README.md"
+    before, _, rest = page.read_text().partition(BEGIN)
+    page.write_text(f"{before}{BEGIN}\n{made}{END}{rest.partition(END)[2]}")
+    print(made)
     figures.save(figures.draw(report.Study(read([RUNS])).groups), RESULTS / "curves.png")
 
 
@@ -138,9 +135,6 @@ def _mean(own: Sequence[dict[str, Any]], reward: str, cost: str) -> str:
 def _delivered(own: Sequence[dict[str, Any]]) -> str:
     cells = []
     for way in WAYS:
-        if any(row[f"{way}_reward"] is None for row in own):
-            cells += ["", ""]
-            continue
         kept = sum(row[f"{way}_verdict"] == "satisfied" for row in own)
         cells += [_mean(own, f"{way}_reward", f"{way}_cost"), f"{kept} of {len(own)}"]
     return " | ".join(cells)
@@ -148,12 +142,8 @@ def _delivered(own: Sequence[dict[str, Any]]) -> str:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=TASKS[:6])
-    parser.add_argument("--algos", nargs="+", choices=ALGORITHMS, default=["focops"])
-    parser.add_argument("--preset", choices=("fast", "paper"), default="fast")
-    parser.add_argument("--seeds", default="0..1")
-    parser.add_argument("--backend", choices=("cpu", "mjx"), default="cpu")
-    parser.add_argument("--training-only", action="store_true", help="no evaluation of what is delivered")
-    parser.add_argument("--table", action="store_true")
+    parser.add_argument("--evaluate", type=Path, metavar="GRID", help="run 400 episodes of each of its policies")
+    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=TASKS, help="of --evaluate")
+    parser.add_argument("--backend", choices=("cpu", "mjx"), default="cpu", help="of --evaluate")
     options = parser.parse_args()
-    table() if options.table else train(options)
+    evaluate(options.evaluate, options.tasks, options.backend) if options.evaluate else write()
