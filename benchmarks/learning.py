@@ -71,9 +71,15 @@ def rows() -> list[dict[str, Any]]:
             summary = json.loads(file.read_text())
             if summary["finished"]:
                 name = file.parent.name
-                found.append(_row(summary, {way: each[name] for way, each in evaluated.items() if name in each}))
-    order = lambda row: (TASKS.index(row["task"]), ALGORITHMS.index(row["algo"]), row["preset"], row["seed"])
+                backend = json.loads((file.parent / "config.json").read_text())["backend"]
+                mine = {way: each[name] for way, each in evaluated.items() if name in each}
+                found.append({"backend": backend} | _row(summary, mine))
+    order = lambda row: (TASKS.index(row["task"]), ALGORITHMS.index(row["algo"]), *_run(row), row["seed"])
     return sorted(found, key=order)
+
+
+def _run(row: dict[str, Any]) -> tuple[str, str, str]:
+    return row["algo"], row["preset"], {"cpu": "CPU", "mjx": "GPU"}[row["backend"]]
 
 
 def _evaluations(grid: Path, way: str) -> dict[str, Any]:
@@ -113,11 +119,11 @@ def write() -> None:
         if paper is not None:
             score = f"{paper.reward_text()} @ {paper.cost_text()}"
             lines.append(f"| {task} | *the paper* | {paper.seeds} | {score} | | | | | | |")
-        for key in dict.fromkeys((row["algo"], row["preset"]) for row in runs if row["task"] == task):
-            own = [row for row in runs if (row["task"], row["algo"], row["preset"]) == (task, *key)]
+        for key in dict.fromkeys(_run(row) for row in runs if row["task"] == task):
+            own = [row for row in runs if (row["task"], *_run(row)) == (task, *key)]
             aim, episodes = np.mean([row["aim"] for row in own]), "–".join(sorted({str(r["episodes"]) for r in own}))
             cells = f"{len(own)} | {_mean(own, 'reward', 'cost')} | {aim:.3f} | {episodes} | {_delivered(own)}"
-            lines.append(f"| {task} | {key[0]}, {key[1]} | {cells} |")
+            lines.append(f"| {task} | {', '.join(key)} | {cells} |")
     made = HEAD + "\n".join(lines) + "\n\n![curves](curves.png)\n"
     page = RESULTS / "README.md"
     before, _, rest = page.read_text().partition(BEGIN)

@@ -2,7 +2,7 @@
 
     python benchmarks/make_zoo.py                                        # all tasks; resumes if it was interrupted
     python benchmarks/make_zoo.py HopperSpeed --steps 300k --seeds 0,1   # flags of `focops train` may follow
-    python benchmarks/make_zoo.py HopperSpeed --trained runs/learning    # of what benchmarks/learning.py has trained
+    python benchmarks/make_zoo.py HopperSpeed --trained runs/learning/focops    # of a study that has trained it
     python benchmarks/make_zoo.py --cards                                # the cards anew: their commands name what a
                                                                          # preset has no more
 
@@ -14,6 +14,7 @@ mean actions, the next best is tried. Where none does, the one that comes neares
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ import focops
 from focops import cli, zoo
 from focops.cli.model_card import Card, content
 from focops.display.summary import ACTING, VERDICTS, verdict
-from focops.envs.tasks import CIRCLE_TASKS, SPEED_TASKS
+from focops.envs.tasks import CIRCLE_TASKS, SPEED_TASKS, VELOCITY_TASKS
 from focops.evaluation.final import described
 from focops.runs import checkpoint
 from focops.runs.directory import RunDirectory, runs_in
@@ -41,7 +42,7 @@ def main() -> None:
     parser.add_argument("--seeds", default="0..2", help="at least two")
     parser.add_argument("--episodes", type=int, default=200, help="that a chosen policy is judged by")
     parser.add_argument("--runs", type=Path, default=Path("runs/zoo"), help="where they are trained")
-    parser.add_argument("--trained", type=Path, help="a folder of finished grids TASK-focops-…; nothing is trained")
+    parser.add_argument("--trained", type=Path, help="a finished study; nothing is trained")
     parser.add_argument("--zoo", type=Path, default=zoo.HOME)
     parser.add_argument("--cards", action="store_true", help="only write the cards of what is in the zoo")
     options, more = parser.parse_known_args()
@@ -49,15 +50,14 @@ def main() -> None:
         for home in sorted(each.parent for each in options.zoo.glob("*/README.md")):
             rewrite_card(home)
         return
-    for task in options.tasks or [task.name for task in (*SPEED_TASKS, *CIRCLE_TASKS)]:
+    for task in options.tasks or [task.name for task in (*SPEED_TASKS, *CIRCLE_TASKS, *VELOCITY_TASKS)]:
         name = task.removesuffix("-v0")
-        if options.trained:
-            (grid,) = options.trained.glob(f"{name}-focops-*")
-        else:
-            grid = options.runs / f"{name}-{options.steps}-{options.seeds}"
+        grid = options.trained or options.runs / f"{name}-{options.steps}-{options.seeds}"
+        if not options.trained:
             train(name, grid, ["--steps", options.steps, "--seeds", options.seeds, *more])
-        run, evaluation = best(grid, options.episodes)
-        chosen = f"{NOTE} {len(runs_in(grid))} seeds, chosen by other episodes than these."
+        runs = [run for run in runs_in(grid) if trained_with(run) == (f"{name}-v0", "focops")]
+        run, evaluation = best(runs, options.episodes)
+        chosen = f"{NOTE} {len(runs)} seeds, chosen by other episodes than these."
         store(run, evaluation, options.zoo / name, chosen)
         print(f"zoo:{name}: {run}, reward {evaluation['sampled']['reward']:.1f}, {verdicts(evaluation)}", flush=True)
 
@@ -70,11 +70,17 @@ def train(task: str, grid: Path, words: list[str]) -> None:
         sys.exit(f"focops {' '.join(command)} failed")
 
 
-def best(grid: Path, episodes: int) -> tuple[Path, dict[str, Any]]:
+def trained_with(run: Path) -> tuple[str, str]:
+    """The task and the algorithm."""
+    config = RunDirectory(run).config
+    return config.task, config.algorithm
+
+
+def best(runs: Sequence[Path], episodes: int) -> tuple[Path, dict[str, Any]]:
     """The run to keep, and what was found of it on fresh episodes."""
     judged = []
     at_the_end = lambda run: rank(json.loads((run / "summary.json").read_bytes())["policy"])
-    for run in sorted(runs_in(grid), key=at_the_end):
+    for run in sorted(runs, key=at_the_end):
         how = {"episodes": episodes, "seeds": [SEED]}
         found = described(focops.evaluate(run, **how), focops.evaluate(run, **how, deterministic=True))
         judged.append((rank(found), run, found))
