@@ -54,7 +54,8 @@ One row per run is in [runs.csv](runs.csv), the curves and settings of all runs 
 def evaluate(grid: Path, tasks: Sequence[str], backend: str) -> None:
     """The delivered policies of a grid on more episodes, task by task."""
     for task in tasks:
-        runs = [str(run) for run in sorted(grid.glob(f"{task}*/")) if (run / "summary.json").exists()]
+        files = sorted(grid.glob("*/summary.json"))
+        runs = [str(file.parent) for file in files if json.loads(file.read_text())["task"] == f"{task}-v0"]
         for way, flags in WAYS.items():
             file = grid / f"evaluated-{task}-{way}.json"
             if runs and not file.exists():

@@ -38,7 +38,7 @@ SEED = 2
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tasks", nargs="*", metavar="TASK")
-    parser.add_argument("--steps", default="1M")
+    parser.add_argument("--steps", default="", help="default: the task's own")
     parser.add_argument("--seeds", default="0..2", help="at least two")
     parser.add_argument("--episodes", type=int, default=200, help="that a chosen policy is judged by")
     parser.add_argument("--runs", type=Path, default=Path("runs/zoo"), help="where they are trained")
@@ -52,12 +52,13 @@ def main() -> None:
         return
     for task in options.tasks or [task.name for task in (*SPEED_TASKS, *CIRCLE_TASKS, *VELOCITY_TASKS)]:
         name = task.removesuffix("-v0")
-        grid = options.trained or options.runs / f"{name}-{options.steps}-{options.seeds}"
+        grid = options.trained or options.runs / f"{name}-{options.steps or 'own'}-{options.seeds}"
         if not options.trained:
-            train(name, grid, ["--steps", options.steps, "--seeds", options.seeds, *more])
+            train(name, grid, [*(["--steps", options.steps] if options.steps else []), "--seeds", options.seeds, *more])
         runs = [run for run in runs_in(grid) if trained_with(run) == (f"{name}-v0", "focops")]
         run, evaluation = best(runs, options.episodes)
-        chosen = f"{NOTE} {len(runs)} seeds, chosen by other episodes than these."
+        seeds = f"{len(runs)} seeds" if len(runs) > 1 else "one seed"
+        chosen = f"{NOTE} {seeds}, chosen by other episodes than these."
         store(run, evaluation, options.zoo / name, chosen)
         print(f"zoo:{name}: {run}, reward {evaluation['sampled']['reward']:.1f}, {verdicts(evaluation)}", flush=True)
 

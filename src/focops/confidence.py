@@ -99,6 +99,12 @@ def upper_bound(x: Sample, confidence: float, n: int | None = None) -> np.ndarra
     return np.where(x.identical | (n < fewest_episodes(confidence)), np.inf, bound)
 
 
+def bounded(costliest: float, most: float, n: int, confidence: float) -> float:
+    """(1 − u)·max x + u·most: an upper bound for any costs ≤ most. At most u of all episodes cost more than max x."""
+    u = unseen_share(n, confidence)
+    return (1 - u) * costliest + u * most
+
+
 def lower_bound(values: np.ndarray, confidence: float) -> np.ndarray:
     """The same bound of −x; where it is −∞ and no cost is negative, α^(1/n) · min x, exact for any costs ≥ 0.
 
@@ -120,6 +126,13 @@ def episodes_needed(x: Sample, limit: float, confidence: float) -> int | None:
     candidates = range(2, _MOST_EPISODES)
     found = bisect_left(candidates, True, key=lambda n: bool(upper_bound(x, confidence, n) <= limit))
     return candidates[found] if found < len(candidates) else None
+
+
+def bounded_episodes_needed(costliest: float, most: float, limit: float, confidence: float) -> int | None:
+    """How many episodes that cost no more put `bounded` within the limit."""
+    if not costliest < limit < most:
+        return None
+    return int(np.ceil(np.log(1 - confidence) / np.log(1 - (limit - costliest) / (most - costliest))))
 
 
 def identical_episodes_needed(cost: float, limit: float, confidence: float) -> int | None:

@@ -35,7 +35,17 @@ def test_a_single_environment_and_the_batch_give_the_same(name):
         assert step.reward[0] == pytest.approx(reward, rel=1e-9)
         assert step.cost[0, 0] == pytest.approx(info["cost"], rel=1e-9)
         assert isinstance(info["cost"], float)
+        assert info["cost"] <= find(name).cost_at_most
         assert (step.terminated[0], step.truncated[0]) == (terminated, truncated)
+
+
+@pytest.mark.parametrize("name", ["PointCircle-v0", "HopperVelocity-v0", "HopperSpeed-v0"])
+def test_an_episode_costs_at_most_what_all_its_steps_do(name):
+    """Costs of 0 and 1: the sum over the steps of an episode; a speed has no bound."""
+    task = find(name)
+    steps = np.inf if name == "HopperSpeed-v0" else task.time_limit
+    assert task.costliest(1.0) == steps
+    assert task.costliest(0.9) == pytest.approx((1 - 0.9**steps) / 0.1 if np.isfinite(steps) else np.inf)
 
 
 def test_the_time_limit_is_the_tasks():

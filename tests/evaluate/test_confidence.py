@@ -68,6 +68,10 @@ def test_two_valued_costs_are_never_misjudged_more_often_than_stated(n: int, con
     upper, lower = bounds.upper_bound(bounds.sample(values), confidence), bounds.lower_bound(values, confidence)
     for p in np.minimum(upper + 1e-9, 1.0):
         assert stats.binom.pmf(k, n, p)[upper < p].sum() <= 1 - confidence
+    if n >= bounds.fewest_episodes(confidence):  # the same, where it is known that no cost is higher
+        upper[0] = bounds.bounded(0.0, 1.0, n, confidence)
+        for p in np.minimum(upper + 1e-9, 1.0):
+            assert stats.binom.pmf(k, n, p)[upper < p].sum() <= 1 - confidence
     for p in np.maximum(lower - 1e-9, 0.0):
         assert stats.binom.pmf(k, n, p)[lower > p].sum() <= 1 - confidence
 

@@ -195,6 +195,19 @@ def test_identical_episodes_are_not_enough_for_satisfied(episodes: int) -> None:
 
 
 @pytest.mark.usefixtures("quick")
+def test_identical_episodes_are_enough_where_it_is_known_what_one_can_cost() -> None:
+    """Unseen are at most 1 − 0.05^(1/n) of all episodes: 3% at n = 100."""
+    found = lambda n: judging.judge(Constraint("c", 5.0), np.full(n, 2.0), np.full(n, 2.0), 0.95, most=50.0)
+    seen, needed = 0.05 ** (1 / 100), found(20).episodes_needed
+    assert found(100).upper_bound == pytest.approx(seen * 2 + (1 - seen) * 50)
+    assert (found(100).verdict, found(100).bound, found(100).unseen_cost) == ("satisfied", "bounded", None)
+    assert needed is not None
+    assert [found(needed - 1).verdict, found(needed).verdict] == ["undecided", "satisfied"]
+    above = judging.judge(Constraint("c", 5.0), np.full(4, 9.0), np.full(4, 9.0), 0.95, most=50.0)
+    assert (above.verdict, above.bound) == ("undecided", "identical")
+
+
+@pytest.mark.usefixtures("quick")
 def test_identical_or_few_episodes_can_be_enough_for_violated() -> None:
     assert judge(np.full(10, 100.0), 5.0).verdict == "violated"  # if J_C ≤ 5, at most 5% of episodes cost 100
     result = judge(np.full(2, 10.0), 5.0)

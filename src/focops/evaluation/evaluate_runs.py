@@ -2,6 +2,7 @@
 
 import dataclasses
 import logging
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -219,13 +220,14 @@ def _judged(
     diverged: int,
 ) -> Evaluation:
     m, confidence = len(constraints), protocol.confidence
-    ours = envs.find(run.config.task) is not None
+    task = envs.find(run.config.task)
+    most = [math.inf if task is None else task.costliest(c.discount) for c in constraints]
     return Evaluation(
         task=run.config.task,
         run=str(run.path),
         iteration=run.policy.description["iteration"],
         backend=backend,
-        physics="float32" if backend == "mjx" else "float64" if ours else None,
+        physics="float32" if backend == "mjx" else "float64" if task is not None else None,
         episodes=len(rows),
         seeds=protocol.seeds,
         deterministic=protocol.deterministic,
@@ -236,6 +238,6 @@ def _judged(
         reward=estimate(rows[:, 1], confidence),
         episode_length=estimate(rows[:, 0], confidence),
         constraints={
-            c.name: judge(c, rows[:, 2 + i], rows[:, 2 + m + i], confidence) for i, c in enumerate(constraints)
+            c.name: judge(c, rows[:, 2 + i], rows[:, 2 + m + i], confidence, most[i]) for i, c in enumerate(constraints)
         },
     )

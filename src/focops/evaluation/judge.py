@@ -1,5 +1,6 @@
 """From episodes to an `Evaluation`: means with intervals, and a verdict on each constraint."""
 
+import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -18,6 +19,7 @@ BOUNDS = {
     "student": "Student's t, corrected for skewness",
     "rare": "Student's t, with room for rare costs, as one episode makes up much of the variance",
     "cheapest": "a share of the cheapest episode's cost, for costs ≥ 0",
+    "bounded": "the costliest episode, and for kinds of episode not seen the most that one can cost",
     "identical": "no bound, as all episodes cost the same",
     "few": "no bound, as there are too few episodes",
 }
@@ -103,17 +105,26 @@ def _write(path: Path, value: Any) -> None:
         raise UsageError(f"could not write {path}: {error.strerror}; name another file with --json") from error
 
 
-def judge(constraint: Constraint, discounted: np.ndarray, plain: np.ndarray, confidence: float) -> ConstraintResult:
+def judge(
+    constraint: Constraint, discounted: np.ndarray, plain: np.ndarray, confidence: float, most: float = math.inf
+) -> ConstraintResult:
+    """`most`: what an episode can cost, discounted."""
     limit, upward = constraint.limit, bounds.sample(discounted)
     # a lower bound is the negative of an upper bound of the negative costs: the same code for either side of the limit
     sign, side = (1, upward) if upward.mean <= limit else (-1, bounds.sample(-discounted))
     upper, lower = bounds.upper_bound(upward, confidence), bounds.lower_bound(discounted, confidence)
+    bounded = bool(np.isinf(upper)) and most < math.inf
+    if bounded:
+        upper = bounds.bounded(float(discounted.max()), most, len(discounted), confidence)
     verdict = "satisfied" if upper <= limit else "violated" if lower > limit else "undecided"
-    bound = _which(side, verdict, confidence)
+    bound = "bounded" if bounded and sign > 0 else _which(side, verdict, confidence)
     needed = unseen_cost = None
     if verdict == "undecided":
         needed = bounds.episodes_needed(side, sign * limit, confidence)
-    if bound == "identical" and sign < 0:
+    if bound == "bounded":
+        if verdict == "undecided" and side.identical:
+            needed = bounds.bounded_episodes_needed(float(discounted.max()), most, limit, confidence)
+    elif bound == "identical" and sign < 0:
         needed = bounds.identical_episodes_needed(float(upward.mean), limit, confidence)
     elif bound == "identical" or (verdict != "undecided" and bound != "cheapest"):
         unseen_cost = sign * float(bounds.tolerated(side, sign * limit, confidence))
@@ -143,7 +154,8 @@ def _which(side: bounds.Sample, verdict: str, confidence: float) -> str:
 
 def estimate(values: np.ndarray, confidence: float) -> Estimate:
     low, high = _interval(values, confidence, "two-sided")
-    return Estimate(float(np.mean(values)), low, high, float(np.std(values, ddof=1)))
+    std = np.std(values, ddof=1) if np.ptp(values) > 0 else 0.0  # of equal values NumPy's may be a rounding error
+    return Estimate(float(np.mean(values)), low, high, float(std))
 
 
 def _interval(values: np.ndarray, confidence: float, alternative: Any) -> tuple[float, float]:

@@ -46,7 +46,8 @@ def _circle_task(
     constraint = Constraint("outside", limit, discount=0.995)
     place = stay if centred else partial(_on_circle, radius)
     outcome = partial(run_round, robot, radius, x_lim)
-    return Task(name, robot, (constraint,), time_limit, outcome, 0, place, CIRCLE, (-x_lim, x_lim), radius)
+    walls = (-x_lim, x_lim)
+    return Task(name, robot, (constraint,), time_limit, outcome, 0, place, CIRCLE, walls, radius, cost_at_most=1.0)
 
 
 CIRCLE_TASKS = (

@@ -1,5 +1,6 @@
 """A task: a robot, its constraints, and pure functions for the outcome of a step and for the start of an episode."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -64,6 +65,12 @@ class Task:
     """In pictures: the x of walls that the cost is about."""
     radius: float | None = None
     """In pictures: a circle to run along."""
+    cost_at_most: float = math.inf
+    """What a step can cost, of each constraint; costs that are 0 or 1 have 1."""
+
+    def costliest(self, discount: float) -> float:
+        """What a whole episode can cost: Σ discount^t · cost_at_most over its steps."""
+        return self.cost_at_most * sum(discount**t for t in range(self.time_limit))
 
     def features(self, xp: Namespace, p: Physics) -> tuple[Array, ...]:
         """Parts of the observation, [..., n] each. Parts, so that a backend joins and casts them in one pass."""

@@ -37,7 +37,8 @@ def walk_slowly(
 
 def _velocity_task(name: str, robot: Robot, threshold: float, planar: bool = False) -> Task:
     constraint = Constraint("too_fast", 25.0, discount=1.0)
-    return Task(name, robot, (constraint,), 1000, partial(walk_slowly, robot, threshold, planar), robot.hidden)
+    outcome = partial(walk_slowly, robot, threshold, planar)
+    return Task(name, robot, (constraint,), 1000, outcome, robot.hidden, cost_at_most=1.0)
 
 
 VELOCITY_TASKS = (
