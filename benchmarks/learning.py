@@ -90,18 +90,22 @@ def _evaluations(grid: Path, way: str) -> dict[str, Any]:
 
 
 def _row(summary: dict[str, Any], evaluated: dict[str, Any]) -> dict[str, Any]:
-    """Of the delivered policy, what `--evaluate` has found, or else the evaluation at the run's end."""
+    """Of the delivered policy, what `--evaluate` has found, or else the evaluation at the run's end, if it has one."""
     ((name, limit),) = summary["cost_limit"].items()
-    row = {"task": summary["task"].removesuffix("-v0"), "algo": summary["algo"], "preset": summary["preset"]}
-    row |= {"seed": summary["seed"], "reward": summary["return_mean"]}
+    row: dict[str, Any] = {"task": summary["task"].removesuffix("-v0"), "algo": summary["algo"]}
+    row |= {"preset": summary["preset"], "seed": summary["seed"], "reward": summary["return_mean"]}
     row |= {"cost": summary["discounted_cost_mean"][name] / limit, "aim": summary["cost_aim"][name] / limit}
+    row |= dict.fromkeys([f"{way}_{what}" for way in WAYS for what in ("reward", "cost", "verdict")])
+    row["episodes"], at_the_end = None, summary["policy"] or {}
     for way in WAYS:
         if way in evaluated:
             found, cost = evaluated[way], evaluated[way]["constraints"][name]
             reward, paid, verdict = found["reward"]["mean"], cost["discounted_cost"]["mean"], cost["verdict"]
-        else:
-            found = summary["policy"][way]
+        elif way in at_the_end:
+            found = at_the_end[way]
             reward, paid, verdict = found["reward"], found["discounted_cost"][name], found["verdict"][name]
+        else:
+            continue
         row |= {f"{way}_reward": reward, f"{way}_cost": paid / limit, f"{way}_verdict": verdict}
         row["episodes"] = found["episodes"]
     return row
@@ -122,9 +126,9 @@ def write() -> None:
             lines.append(f"| {task} | *the paper* | {paper.seeds} | {score} | | | | | | |")
         for key in dict.fromkeys(_run(row) for row in runs if row["task"] == task):
             own = [row for row in runs if (row["task"], *_run(row)) == (task, *key)]
-            aim, episodes = np.mean([row["aim"] for row in own]), "–".join(sorted({str(r["episodes"]) for r in own}))
-            cells = f"{len(own)} | {_mean(own, 'reward', 'cost')} | {aim:.3f} | {episodes} | {_delivered(own)}"
-            lines.append(f"| {task} | {', '.join(key)} | {cells} |")
+            aim, episodes = np.mean([row["aim"] for row in own]), {str(row["episodes"]) for row in _evaluated(own)}
+            cells = f"{len(own)} | {_mean(own, 'reward', 'cost')} | {aim:.3f} | {'–'.join(sorted(episodes))}"
+            lines.append(f"| {task} | {', '.join(key)} | {cells} | {_delivered(_evaluated(own))} |")
     made = HEAD + "\n".join(lines) + "\n\n![curves](curves.png)\n"
     page = RESULTS / "README.md"
     before, _, rest = page.read_text().partition(BEGIN)
@@ -139,7 +143,13 @@ def _mean(own: Sequence[dict[str, Any]], reward: str, cost: str) -> str:
     return f"{values.mean():.4g}{error} @ {np.mean([row[cost] for row in own]):.3f}"
 
 
+def _evaluated(own: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [row for row in own if row["episodes"] is not None]
+
+
 def _delivered(own: Sequence[dict[str, Any]]) -> str:
+    if not own:
+        return "not evaluated | | |"
     cells = []
     for way in WAYS:
         kept = sum(row[f"{way}_verdict"] == "satisfied" for row in own)

@@ -30,7 +30,8 @@ def test_fast_is_bolder_on_tasks_that_we_know(task, scale_free, policy_rate, min
     assert (algo.scale_free, algo.policy_rate, algo.minibatch_size) == (scale_free, policy_rate, minibatch)
     assert algo.value_units is algo.std_units is algo.lead_units is True
     assert algo.stop_in_epoch is (task != OUTSIDE)
-    assert (algo.nu_rate, algo.nu_lead, algo.nu_noise, algo.nu_max) == (2e-3, 20.0, 0.1, 5.0)
+    assert algo.nu_rate == (1e-2 if "Circle" in task else 2e-3)
+    assert (algo.nu_lead, algo.nu_noise, algo.nu_max) == (20.0, 0.1, 5.0)
     assert default_config(task).margin == "auto"
     assert (algo.project_std, algo.settle, algo.std_end < 1) == (("Speed" in task),) * 3
     assert algo.value_rate == algo.cost_value_rate == (1e-3 if "Speed" in task else 3e-4)
