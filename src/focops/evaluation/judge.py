@@ -20,7 +20,7 @@ BOUNDS = {
     "rare": "Student's t, with room for rare costs, as one episode makes up much of the variance",
     "cheapest": "a share of the cheapest episode's cost, for costs ≥ 0",
     "bounded": "the costliest episode, and for kinds of episode not seen the most that one can cost",
-    "identical": "no bound, as all episodes cost the same",
+    "identical": "all episodes cost the same, which decides nothing by itself",
     "few": "no bound, as there are too few episodes",
 }
 """The bounds that a verdict may be based on."""
@@ -117,16 +117,15 @@ def judge(
     if bounded:
         upper = bounds.bounded(float(discounted.max()), most, len(discounted), confidence)
     verdict = "satisfied" if upper <= limit else "violated" if lower > limit else "undecided"
-    bound = "bounded" if bounded and sign > 0 else _which(side, verdict, confidence)
+    bound = "bounded" if bounded and verdict == "satisfied" else _which(side, verdict, confidence)
     needed = unseen_cost = None
     if verdict == "undecided":
         needed = bounds.episodes_needed(side, sign * limit, confidence)
-    if bound == "bounded":
-        if verdict == "undecided" and side.identical:
-            needed = bounds.bounded_episodes_needed(float(discounted.max()), most, limit, confidence)
-    elif bound == "identical" and sign < 0:
+    if bound == "identical" and sign < 0:
         needed = bounds.identical_episodes_needed(float(upward.mean), limit, confidence)
-    elif bound == "identical" or (verdict != "undecided" and bound != "cheapest"):
+    elif bound == "identical" and bounded:
+        needed = bounds.bounded_episodes_needed(float(discounted.max()), most, limit, confidence)
+    elif bound == "identical" or (verdict != "undecided" and bound not in ("cheapest", "bounded")):
         unseen_cost = sign * float(bounds.tolerated(side, sign * limit, confidence))
         unseen_cost = None if discounted.min() >= 0 > unseen_cost else unseen_cost
     return ConstraintResult(
