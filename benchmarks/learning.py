@@ -38,7 +38,8 @@ ALGORITHMS = ("focops", "ppo_lagrangian", "trpo_lagrangian", "cpo", "ppo")
 WAYS = {"sampled": [], "mean_action": ["--deterministic"]}
 BEGIN, END = "<!-- made by benchmarks/learning.py -->", "<!-- end of what it made -->"
 HEAD = """\
-One row per run is in [runs.csv](runs.csv), the curves and settings of all runs in [runs.tar.xz](runs.tar.xz).
+One row per run is in [runs.csv](runs.csv), the curves and settings of all runs in [runs.tar.xz](runs.tar.xz): `tar -xf
+runs.tar.xz`, then `focops report learning`, makes a page to look around in.
 
 - *training*: means over the last 100 training episodes, the paper's own score. Many policies share them. They aim below
   the limit, at *aim*.
