@@ -22,8 +22,8 @@ PRESETS: tuple[Preset, ...] = ("fast", "paper")
 Backend = Literal["cpu", "mjx"]
 _BACKENDS: tuple[Backend, ...] = ("cpu", "mjx")
 DEFAULT_TASK = "HalfCheetahSpeed-v0"
-CANDIDATES = 6
-"""Policies that `--margin auto` chooses from; the last is one of them."""
+CANDIDATES = 8
+"""Policies that `--margin auto` chooses from, beside the last one."""
 
 
 @dataclass(frozen=True)

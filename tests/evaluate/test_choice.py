@@ -107,6 +107,8 @@ def test_runs_of_one_program_are_tried_together_with_as_many_policies_each_time(
 
 
 ITERATIONS = 28
+KEPT = (27, 26, 24, 22, 20, 19, 17, 15)
+"""The last of each eighth of its second half."""
 
 
 @pytest.mark.parametrize(
@@ -120,7 +122,7 @@ def test_fewer_policies_are_the_last_and_others_in_equal_steps(count: int, expec
 def dear_until(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The later a policy, the more reward it has, but those after iteration `dear["after"]` are too dear;
     `dear["seen"]` are those evaluated, each with the seed."""
-    dear: dict[str, Any] = {"after": ITERATIONS - 3, "seen": []}
+    dear: dict[str, Any] = {"after": ITERATIONS - 4, "seen": []}
     play = host.run_episodes
 
     def run_episodes(policy: Any, env: Any, seed: int, episodes: int, *rest: Any) -> Any:
@@ -143,12 +145,12 @@ def test_a_run_whose_last_policy_is_not_within_delivers_the_best_that_is(
     tmp_path: Path, dear_until: dict[str, Any]
 ) -> None:
     run = runs.run(point(tmp_path / "run"))
-    assert run.policy.description["iteration"] == ITERATIONS - 3
-    assert (run.summary["policy"]["iteration"], run.summary["policy"]["chosen_from"]) == (ITERATIONS - 3, 6)
-    assert "chosen of 6, of iteration 25" in summary_text(run.summary).plain
+    assert run.policy.description["iteration"] == ITERATIONS - 4
+    assert (run.summary["policy"]["iteration"], run.summary["policy"]["chosen_from"]) == (ITERATIONS - 4, 9)
+    assert "chosen of 9, of iteration 24" in summary_text(run.summary).plain
     assert run.summary["satisfied"] is True
     # what is told is found on other episodes than those it was chosen by
-    expected = [*[(i, final.SCREENING.seed) for i in (28, 27, 26, 25, 24, 23)], (25, final.REPORT.seed)]
+    expected = [*[(i, final.SCREENING.seed) for i in (28, *KEPT)], (24, final.REPORT.seed)]
     assert dear_until["seen"] == [each for each in expected for _ in range(2)]
     expected = results(run.path)
     again = runs.resume(run.path)
@@ -176,7 +178,7 @@ def test_the_evaluation_takes_no_more_than_its_share_of_the_samples(
 
 def test_the_policy_of_a_candidate_is_what_the_run_had_then(tmp_path: Path, dear_until: dict[str, Any]) -> None:
     chosen = runs.run(point(tmp_path / "run")).policy
-    stops = iter([False] * (ITERATIONS - 3) + [True])
+    stops = iter([False] * (ITERATIONS - 4) + [True])
     then = runs.run(point(tmp_path / "stopped"), should_stop=lambda: next(stops)).policy
     assert then.description["iteration"] == chosen.description["iteration"]
     obs = np.random.default_rng(0).normal(size=(5, chosen.description["obs_size"]))

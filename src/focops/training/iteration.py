@@ -102,10 +102,11 @@ def learn(
     learner, info = algorithm.update(key, state.learner, rollout, stats, progress, config)
     is_finite = finite.all_finite((trajectories, stats)) & finite.still_finite(learner, state.learner)
     counted = episodes.count(state.episodes, trajectories, jnp.array(config.cost_discounts))
-    done, kept = state.iteration + 1, state.candidates
-    if kept is not None:
-        kept = candidates.keep(kept, learner.policy, stats, done, progress)
-    after = RunState(learner, stats, state.sims, counted, state.key, done, kept)
+    kept = state.candidates
+    if kept is not None:  # J_C is of the policy that made the batch
+        within = jnp.all(info.cost_return <= info.cost_aim)
+        kept = candidates.keep(kept, state.learner.policy, state.stats, state.iteration, within, progress)
+    after = RunState(learner, stats, state.sims, counted, state.key, state.iteration + 1, kept)
     return after, Report(info, is_finite, episodes.means(counted), counted.finished)
 
 
