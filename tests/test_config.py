@@ -33,7 +33,7 @@ def test_fast_is_bolder_on_tasks_that_we_know(task, scale_free, policy_rate, min
     assert algo.nu_rate == (1e-2 if "Circle" in task else 2e-3)
     assert (algo.nu_lead, algo.nu_noise, algo.nu_max) == (20.0, 0.1, 5.0)
     assert default_config(task).margin == "auto"
-    assert (algo.project_std, algo.settle, algo.std_end < 1) == (("Speed" in task),) * 3
+    assert (algo.project_std, algo.settle, algo.solve_dual, algo.std_end < 1) == (("Speed" in task),) * 4
     assert algo.value_rate == algo.cost_value_rate == (1e-3 if "Speed" in task else 3e-4)
 
 
@@ -41,7 +41,7 @@ def test_the_humanoid_has_the_published_rates_and_keeps_the_loop_of_the_speed_ta
     algo, speed = default_config("HumanoidSpeed").algo, default_config("AntSpeed").algo
     assert algo.policy_rate == algo.value_rate == algo.cost_value_rate == 3e-4
     assert (algo.stop_in_epoch, algo.project_std, algo.std_end) == (False, False, 1.0)
-    assert (algo.settle, algo.nu_rate, algo.scale_free) == (speed.settle, speed.nu_rate, speed.scale_free)
+    assert (algo.settle, algo.solve_dual, algo.scale_free) == (speed.settle, speed.solve_dual, speed.scale_free)
 
 
 @pytest.mark.parametrize(("task", "minibatch"), [("AntSpeed", 64), ("AntCircle", 1000), (OUTSIDE, 64)])

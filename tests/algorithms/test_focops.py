@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from scipy.stats import norm
 
 from focops.algorithms import focops
-from focops.core import policy
+from focops.core import multipliers, policy
 from focops.core.distributions import Categorical, DiagonalGaussian
 from focops.core.estimate import Batch, estimate
 from focops.core.networks import MLP
@@ -191,6 +191,21 @@ def test_the_policy_feels_the_multiplier_and_its_lead():
     np.testing.assert_allclose(info.nu, 0.1 + step, rtol=1e-5)
     held = state._replace(nu=jnp.asarray(0.1 + 4.0 * step))  # and kept there, the policy would step as far
     same, _ = UPDATE(jax.random.key(1), held, batch, STATS, START, dataclasses.replace(config, nu_rate=0.0))
+    np.testing.assert_allclose(ravel_pytree(new.policy)[0], ravel_pytree(same.policy)[0], rtol=1e-4, atol=1e-6)
+
+
+def test_with_solve_dual_the_policy_feels_the_multiplier_that_was_solved_for():
+    """As if it had been given, whatever the rate and the lead are."""
+    config = dataclasses.replace(CONFIG, limits=(0.5, 0.5), nu_max=jnp.inf, nu_lead=3.0, solve_dual=True)
+    state, new, info, batch = do_update(config)
+    _, samples, cost = ESTIMATE(state.critics, state.policy, batch, STATS, START, config)
+    lower, lasting = multipliers.wanted(state.memory, cost.cost_return - cost.aim, cost.worth, START, config)
+    expected = multipliers.solved(samples.advantage, samples.cost_advantage, lower, jnp.inf)
+    np.testing.assert_allclose(info.nu, expected, rtol=1e-4)
+    np.testing.assert_allclose(new.memory, lasting, rtol=1e-4)
+    assert (np.asarray(info.nu) > 0).any()
+    held = state._replace(nu=info.nu)
+    same, _ = UPDATE(jax.random.key(1), held, batch, STATS, START, dataclasses.replace(CONFIG, nu_rate=0.0, nu_max=1e9))
     np.testing.assert_allclose(ravel_pytree(new.policy)[0], ravel_pytree(same.policy)[0], rtol=1e-4, atol=1e-6)
 
 

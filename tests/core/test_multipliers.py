@@ -1,10 +1,13 @@
 """Lagrange multipliers: steps, bounds and the lead."""
 
 import dataclasses
+from functools import partial
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 
 from focops.algorithms import focops
 from focops.core import multipliers
@@ -100,3 +103,79 @@ def test_a_cost_that_falls_slowly_and_is_known_badly_does_not_wind_the_multiplie
             cost += fall * np.clip(balance - float(nu[0]), -1, 1)
             peaks[share] = max(peaks[share], float(nu[0]))
     assert peaks[0.1] < peaks[jnp.inf] / 2
+
+
+SOLVED = jax.jit(multipliers.solved)
+
+
+def advantages(seed: int, m: int) -> tuple[np.ndarray, np.ndarray]:
+    """Â [N] and Â_C [N, m], correlated in a random way and standardised."""
+    rng = np.random.default_rng(seed)
+    mixed = rng.normal(size=(300, m + 1)) @ rng.normal(size=(m + 1, m + 1))
+    mixed = (mixed - mixed.mean(0)) / mixed.std(0)
+    return mixed[:, 0], mixed[:, 1:]
+
+
+@pytest.mark.parametrize(("seed", "m"), [(seed, m) for seed in range(4) for m in (1, 2, 3)])
+def test_the_multipliers_that_are_solved_for_give_the_best_direction_that_lowers_the_costs(seed, m):
+    """Of all directions d of length 1, the one with the largest E[d·Â] under E[d·Â_C] ≤ −lower."""
+    advantage, cost_advantage = advantages(seed, m)
+    lower = np.random.default_rng(seed).uniform(-0.5, 0.4, m)
+    basis = np.linalg.qr(np.column_stack([advantage, cost_advantage]))[0] * np.sqrt(len(advantage))
+    mean = lambda x, with_: (basis @ x) @ with_ / len(advantage)
+    within = [
+        {"type": "ineq", "fun": lambda x: 1 - x @ x},
+        {"type": "ineq", "fun": lambda x: -lower - mean(x, cost_advantage)},
+    ]
+    start = basis.T @ advantage / len(advantage)
+    best = minimize(lambda x: -mean(x, advantage), start, constraints=within, method="SLSQP", tol=1e-10)
+    assert best.success
+    nu = np.asarray(SOLVED(jnp.asarray(advantage), jnp.asarray(cost_advantage), jnp.asarray(lower), jnp.inf))
+    found = advantage - cost_advantage @ nu
+    found /= found.std()
+    assert (nu >= 0).all()
+    np.testing.assert_allclose(found @ advantage / len(found), -best.fun, atol=1e-3)
+    assert (found @ cost_advantage / len(found) <= -lower + 1e-3).all()
+
+
+@pytest.mark.parametrize(("lower", "nu_max"), [(0.0, 5.0), (0.6, 5.0), (-0.3, 5.0), (-1.0, 5.0), (0.9, 0.7)])
+def test_with_one_constraint_they_have_a_closed_form(lower, nu_max):
+    advantage, cost_advantage = advantages(2, 1)
+    c = np.mean(advantage * cost_advantage[:, 0])
+    assert 0.1 < c < 0.9
+    at_any_price = c + np.sqrt(1 - c**2) * lower / np.sqrt(max(1 - lower**2, 1e-12))
+    found = SOLVED(jnp.asarray(advantage), jnp.asarray(cost_advantage), jnp.array([lower]), nu_max)
+    np.testing.assert_allclose(found, [np.clip(at_any_price, 0, nu_max)], atol=1e-3)
+
+
+def test_where_cost_is_reward_or_never_occurs_they_are_finite_and_move_with_the_violation():
+    advantage = jnp.asarray(advantages(0, 1)[0])
+    same = partial(SOLVED, advantage, advantage[:, None], nu_max=5.0)
+    assert float(same(jnp.array([-0.3]))[0]) < 1 < float(same(jnp.array([0.3]))[0])
+    np.testing.assert_array_equal(SOLVED(advantage, jnp.zeros((300, 1)), jnp.array([-1.0]), 5.0), 0.0)
+
+
+@pytest.mark.parametrize("worth", [20.0, 100.0, 1000.0])
+def test_a_violation_is_taken_back_without_a_swing_whatever_a_step_is_worth(worth):
+    """An update lowers J_C by 0.15·w times what is wanted, less what the policy does of itself."""
+    limit, drift, cost, lasting, seen = 100.0, 0.02 * worth, 100.0 + 0.3 * worth, jnp.zeros(1), []
+    for _ in range(400):
+        violation = jnp.array([cost - limit])
+        lower, lasting = multipliers.wanted(lasting, violation, jnp.array([worth]), 0.0, focops.Config())
+        cost += drift - 0.15 * worth * float(lower[0])
+        seen.append((cost - limit) / worth)
+    assert min(seen) > -0.05
+    assert abs(seen[20]) < 0.15
+    assert abs(seen[-1]) < 0.01  # the lasting part makes up for what the policy does of itself
+
+
+def test_what_lasts_is_not_below_zero_and_more_is_asked_of_shorter_steps():
+    wanted = lambda violation, progress, settle: multipliers.wanted(
+        jnp.zeros(1), jnp.array([violation]), jnp.ones(1), progress, dataclasses.replace(focops.Config(), settle=settle)
+    )
+    assert float(wanted(-0.1, 0.0, False)[1][0]) == 0.0
+    lower, lasting = (float(x[0]) for x in wanted(0.02, 0.0, True))
+    assert lower > lasting > 0
+    later = [float(x[0]) for x in wanted(0.02, 0.8, True)]
+    np.testing.assert_allclose(later, [5 * (lower - lasting) + lasting, lasting], rtol=1e-5)
+    np.testing.assert_allclose(wanted(0.02, 0.8, False), [[lower], [lasting]], rtol=1e-6)

@@ -25,7 +25,7 @@ from tests.resume.tiny import OURS, results, tiny
 LAYOUTS = sorted((Path(__file__).parent / "layouts").glob("*-*"))
 FRACTIONS = next(path for path in LAYOUTS if path.name.startswith("8-"))
 """The last in which switches were fractions."""
-LATER = ("cost_return.start", "cost_return.last", "cost_return.variance", "cost_return.share")
+LATER = ("cost_return.start", "cost_return.last", "cost_return.variance", "cost_return.share", "].memory")
 DEFAULTS = {field.name: field.default for field in dataclasses.fields(TrainConfig)}
 
 

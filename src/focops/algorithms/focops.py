@@ -14,8 +14,8 @@
 The multiplier moves first, by how far J_C is from its limit; the policy then goes towards the optimal update policy
 π* ∝ π_k exp((A − ν·A_C)/λ); the step is as long as K epochs of minibatches, or shorter once the mean KL exceeds δ.
 
-What goes beyond the paper is all in `beyond_the_paper`, the ν and the λ that the policy's step is taken with, and in
-`spread`, its σ; `settle` is shared with the other algorithms.
+What goes beyond the paper is all in `beyond_the_paper`, the ν and the λ that the policy's step is taken with, in
+`solve_dual`, and in `spread`, its σ; `settle` is shared with the other algorithms.
 """
 
 import jax.numpy as jnp
@@ -56,6 +56,10 @@ class Config(multipliers.LeadConfig, first_order.Config):
     project_std: bool = False
     """σ moves by the closed form of its projection of π* (see `spread`), annealed as the learning rates. If not, as
     published, by Adam."""
+    solve_dual: bool = False
+    """ν is solved for in each update, from Theorem 1's dual to first order in 1/λ (`multipliers.solved`), so that the
+    update takes a part of the violation back and no sum of violations has to find ν first. `nu_rate`, `nu_noise` and
+    `nu_lead` then do nothing. If not, as published, a step of Eq. 14."""
     std_end: PositiveFraction = 1.0
     """σ is narrowed to this share of itself by the end, by std_end^(progress⁴): hardly in the first half, so that it
     explores, and most when the policy's steps have become small, for a narrow σ shows little of where to go. The mean
@@ -63,7 +67,7 @@ class Config(multipliers.LeadConfig, first_order.Config):
 
 
 def init(key: Key[Array, ""], spec: Spec, config: Config) -> State:
-    return first_order.init(key, spec, config, config.nu_init)
+    return first_order.init(key, spec, config, config.nu_init, memory=jnp.zeros(len(spec.constraints)))
 
 
 def update(
@@ -74,9 +78,12 @@ def update(
     rate = multipliers.step_size(cost.cost_return, cost.aim, cost.error, config)
     settled = multipliers.settled(rate, progress, cost.cost_return - cost.aim, cost.error, config)
     nu = multipliers.step(state.nu, cost.cost_return, cost.aim, settled, config.nu_max)
+    lower, lasting = multipliers.wanted(state.memory, cost.cost_return - cost.aim, cost.worth, progress, config)
+    exact = multipliers.solved(batch.advantage, batch.cost_advantage, lower, config.nu_max)
+    nu = jnp.where(config.solve_dual, exact, nu)
     pressure, temperature = beyond_the_paper(nu, batch, cost, rate, config)
 
-    old, state = state.policy, state._replace(critics=critics, nu=nu)
+    old, state = state.policy, state._replace(critics=critics, nu=nu, memory=lasting)
     loss = lambda theta, minibatch: policy_loss(theta, minibatch, pressure, temperature, config)
     state, epochs, kl = first_order.improve(key, state, batch, loss, config.trust_region, progress, config)
     state = state._replace(policy=spread(old, state.policy, batch, pressure, temperature, progress, config))
@@ -102,9 +109,10 @@ def policy_loss(
 def beyond_the_paper(
     nu: Float[Array, "m"], batch: Batch, cost: CostEstimate, rate: Float[Array, "m"], config: Config
 ) -> tuple[Float[Array, "m"], Float[Array, ""]]:
-    """The ν and λ of the policy's step: ahead of ν by `nu_lead`, λ in units by `scale_free`. With both 0, as published,
-    they are ν and λ themselves."""
-    pressure = multipliers.lead(nu, cost.cost_return, cost.aim, cost.worth, rate, config)
+    """The ν and λ of the policy's step: ahead of ν by `nu_lead`, unless ν was solved for; λ in units by `scale_free`.
+    With both 0, as published, they are ν and λ themselves."""
+    ahead = multipliers.lead(nu, cost.cost_return, cost.aim, cost.worth, rate, config)
+    pressure = jnp.where(config.solve_dual, nu, ahead)
     left = jnp.std(batch.advantage - batch.cost_advantage @ pressure) + 1e-6
     return pressure, config.temperature * left**config.scale_free
 

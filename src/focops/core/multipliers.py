@@ -1,8 +1,10 @@
-"""How multipliers move, for m constraints: the step of Eq. 14, what damps its swings, and a PID controller."""
+"""How multipliers move, for m constraints: the step of Eq. 14, what damps its swings, the solution of the dual for one
+update, and a PID controller."""
 
 import math
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -12,6 +14,20 @@ _CERTAIN = 4.0
 """Standard errors; a policy that moves makes the error look larger than it is."""
 _MOST_AHEAD = 100.0
 """Updates: where cost hardly follows the policy, the swing is slower than most runs are long."""
+_PULL = 2.0
+"""What a violation of w asks of an update, as E[d·Â_C] of its direction d. An update moves J_C by 0.1 to 0.2 w·E[d·Â_C]
+on our tasks, so some third of a violation is taken back by one."""
+_PATIENCE = 100.0
+"""Updates after which a lasting violation asks for twice as much."""
+_SHORTEST = 0.1
+"""Length of the policy's steps, as a share of the first ones, that is reckoned with at least."""
+_STEEPEST = 0.9
+"""E[d·Â_C] that is asked for at most; what is left of d is for the reward. At 1, ν would be infinite."""
+_LEAST_LEFT = 0.1
+"""Standard deviation that Â − ν·Â_C is taken to have at least: where cost follows reward wholly nothing is left, and no
+violation would change ν."""
+_SWEEPS = 60
+"""Of the solution. With E[d·Â_C] = 0.9 each takes a fifth of the error away."""
 
 
 @pytree_config
@@ -99,6 +115,51 @@ def updates_ahead(worth: Float[Array, "m"], rate: Float[Array, "m"], config: Lea
     """
     swing = jnp.sqrt(jnp.maximum(rate * worth, 1e-12))
     return jnp.where(config.lead_units, jnp.minimum(config.nu_lead / swing, _MOST_AHEAD), config.nu_lead)
+
+
+def wanted(
+    lasting: Float[Array, "m"],
+    violation: Float[Array, "m"],
+    worth: Float[Array, "m"],
+    progress: Float[Array, ""] | float,
+    config: Any,
+) -> tuple[Float[Array, "m"], Float[Array, "m"]]:
+    """By how much an update is to lower the costs, as −E[d·Â_C], to take a violation J_C − b back; and the part of it
+    that lasts: the sum of past violations, not below 0, for what the advantages promise and the policy does not do.
+    With `settle` more is asked for as the policy's steps shrink, for each then does less, and J_C is known better.
+    """
+    left = jnp.where(config.settle, jnp.maximum(1.0 - progress, _SHORTEST), 1.0)
+    now = _PULL * violation / (left * worth + 1e-9)
+    lasting = jnp.clip(lasting + left * now / _PATIENCE, 0.0, _STEEPEST)
+    return jnp.clip(now + lasting, -1.0, _STEEPEST), lasting
+
+
+def solved(
+    advantage: Float[Array, "N"],
+    cost_advantage: Float[Array, "N m"],
+    lower: Float[Array, "m"],
+    nu_max: Float[Array, ""] | float,
+) -> Float[Array, "m"]:
+    """ν of the update that earns most while it lowers the costs by `lower`.
+
+    To first order in 1/λ, π* of Theorem 1 moves J_C in proportion to E[d·Â_C], with d = (Â − ν·Â_C)/σ, σ the standard
+    deviation of the numerator. Theorem 1's ν solves its dual: for each cost E[d·Â_C] = −`lower`, or ν = 0 and at most
+    that. With one constraint and c = E[Â·Â_C] this is ν = c + √(1 − c²)·l/√(1 − l²), clipped to [0, ν_max]; several are
+    solved one after the other, again and again (Gauss and Seidel).
+    """
+    size = advantage.shape[0]
+    reward, costs = advantage @ cost_advantage / size, cost_advantage.T @ cost_advantage / size
+
+    def sweep(_: Any, nu: Float[Array, "m"]) -> Float[Array, "m"]:
+        variance = jnp.mean(advantage**2) - 2 * nu @ reward + nu @ costs @ nu
+        left = jnp.sqrt(jnp.maximum(variance, _LEAST_LEFT**2))
+        for i in range(nu.shape[0]):
+            others = costs[i] @ nu - costs[i, i] * nu[i]
+            alone = (reward[i] + lower[i] * left - others) / jnp.maximum(costs[i, i], 1e-6)
+            nu = nu.at[i].set(jnp.clip(alone, 0.0, nu_max))
+        return nu
+
+    return jax.lax.fori_loop(0, _SWEEPS, sweep, jnp.zeros_like(lower))
 
 
 class PID(NamedTuple):

@@ -20,7 +20,8 @@ Arrays = dict[str, np.ndarray]
 Record = dict[str, Any]
 """What an iteration reports, by name."""
 
-_ERROR_OF_COST_RETURN = ("cost_return.start", "cost_return.last", "cost_return.variance", "cost_return.share")
+_LATER = ("cost_return.start", "cost_return.last", "cost_return.variance", "cost_return.share", "].memory")
+"""Ends of names that checkpoints have not always had: J_C's standard error, the lasting part of violations."""
 _NETWORKS = re.compile(r"learner\[0\](\.policy|\.critics\.params|\.critics\.units)(?=[.\[]|$)|learner\[1\]")
 """The names of networks' parameters and of the normaliser among a run's arrays."""
 
@@ -78,7 +79,7 @@ def to_arrays(state: RunState) -> Arrays:
 
 def from_arrays(state: RunState, arrays: Arrays) -> RunState:
     """Inverse of `to_arrays`; names, shapes and the key are those of `state`."""
-    arrays = named_leaves(state.candidates, "candidates") | _with_error_of_cost_return(_with_ring(arrays), state)
+    arrays = _with_candidates(_with_later_ones(_with_ring(arrays), state), state)
     learner, stats = fill((state.learner, state.stats), arrays)
     candidates = fill(state.candidates, arrays, "candidates")
     for name, value in to_arrays(state).items():
@@ -149,7 +150,14 @@ def _with_ring(arrays: Arrays) -> Arrays:
     return arrays | {"episodes/recent": ring}
 
 
-def _with_error_of_cost_return(arrays: Arrays, state: RunState) -> Arrays:
-    """Checkpoints once held no standard error of J_C: it starts anew."""
-    later = {k: v for k, v in named_leaves(state.learner, "learner[0]").items() if k.endswith(_ERROR_OF_COST_RETURN)}
+def _with_later_ones(arrays: Arrays, state: RunState) -> Arrays:
+    """What a checkpoint once did not hold starts anew."""
+    later = {k: v for k, v in named_leaves(state.learner, "learner[0]").items() if k.endswith(_LATER)}
     return later | arrays
+
+
+def _with_candidates(arrays: Arrays, state: RunState) -> Arrays:
+    """Checkpoints once held no candidates, or fewer: those of this run start anew."""
+    mine = named_leaves(state.candidates, "candidates")
+    fit = all(name in arrays and arrays[name].shape == value.shape for name, value in mine.items())
+    return arrays if fit else arrays | mine
