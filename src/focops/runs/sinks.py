@@ -231,6 +231,5 @@ def _explained(path: Path, action: Any) -> Any:
         return action()
     except OSError as error:
         raise RunError(
-            f"could not write {path}: {error.strerror or error}. Mend that, then resume: "
-            f" {resume_command(path.parent)}"
+            f"could not write {path}: {error.strerror or error}. Mend that, then resume:  {resume_command(path.parent)}"
         ) from error
