@@ -13,6 +13,7 @@ mean actions, the next best is tried. Where none does, the one that comes neares
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,7 +31,8 @@ from focops.runs.files import write_atomically
 from focops.runs.policy_file import FILE
 from focops.runs.portable import portable_files
 
-NOTE = "It is the best of"
+BEST, ONLY = "It is the best of", "It is of the only seed"
+"""How the note in a card begins that says of how many seeds a policy is."""
 SEED = 2
 """Of the episodes that a chosen policy is judged by; those at the end of training have 0 and 1."""
 
@@ -57,9 +59,8 @@ def main() -> None:
             train(name, grid, [*(["--steps", options.steps] if options.steps else []), "--seeds", options.seeds, *more])
         runs = [run for run in runs_in(grid) if trained_with(run) == (f"{name}-v0", "focops")]
         run, evaluation = best(runs, options.episodes)
-        seeds = f"{len(runs)} seeds" if len(runs) > 1 else "one seed"
-        chosen = f"{NOTE} {seeds}, chosen by other episodes than these."
-        store(run, evaluation, options.zoo / name, chosen)
+        chosen = f"{BEST} {len(runs)} seeds, chosen by other episodes than these."
+        store(run, evaluation, options.zoo / name, chosen if len(runs) > 1 else f"{ONLY} that was trained.")
         print(f"zoo:{name}: {run}, reward {evaluation['sampled']['reward']:.1f}, {verdicts(evaluation)}", flush=True)
 
 
@@ -123,8 +124,8 @@ def write_card(home: Path, evaluation: dict[str, Any], note: str) -> None:
 
 
 def rewrite_card(home: Path) -> None:
-    (line,) = [line for line in (home / "README.md").read_text().splitlines() if NOTE in line]
-    write_card(home, json.loads((home / "summary.json").read_bytes())["policy"], line[line.index(NOTE) :])
+    (note,) = re.findall(f"(?:{BEST}|{ONLY}) .*", (home / "README.md").read_text())
+    write_card(home, json.loads((home / "summary.json").read_bytes())["policy"], note)
 
 
 if __name__ == "__main__":

@@ -105,3 +105,11 @@ def test_a_system_that_does_not_tell_its_memory_refuses_nothing_for_it(monkeypat
         validate(config)
     monkeypatch.delattr(os, "sysconf")
     validate(config)
+
+
+def test_a_batch_that_a_message_proposes_is_accepted():
+    config = dataclasses.replace(default_config("PointCircle"), batch_size=496, num_envs=8)  # minibatches of 250
+    with pytest.raises(UsageError, match="Use a batch of 1000, or a minibatch of 248"):
+        validate(config)
+    validate(dataclasses.replace(config, batch_size=1000))
+    validate(dataclasses.replace(config, algo=dataclasses.replace(config.algo, minibatch_size=248)))

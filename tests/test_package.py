@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+import focops
 from focops import cli
 from tests.studies.factory import make_grid
 
@@ -25,7 +26,10 @@ EXTRAS = {
     "wandb": [("wandb", "train PointCircle --wandb")],
     "onnx": [("onnx", "export zoo:HopperSpeed policy.onnx")],
     "video": [("imageio_ffmpeg", "record zoo:HopperSpeed --steps 2"), ("PIL", "record zoo:HopperSpeed --steps 2")],
-    "hub": [("huggingface_hub", "card zoo:HopperSpeed --out card.md")],
+    "hub": [
+        ("huggingface_hub", "card zoo:HopperSpeed --out card.md"),
+        ("huggingface_hub", "card zoo:HopperSpeed --out card.md --push USER/REPO"),
+    ],
     "tune": [("optuna", "tune PointCircle")],
     "ray": [("ray", "study speed-limit --engine ray --seeds 1 --tasks HopperSpeed")],
     "plot": [("matplotlib.figure", "plot GRID --out GRID/plot.png"), ("plotly", "report GRID")],
@@ -118,6 +122,7 @@ def test_the_metadata_say_what_an_index_asks_for(built: Path) -> None:
     found = metadata(built)
     assert found["License-Expression"] == "MIT"
     assert found["License-File"] == "LICENSE"
+    assert found["Version"] == focops.__version__
     assert found["Author"] == "the focops authors"
     assert found["Requires-Python"] == ">=3.11"
     assert found["Description-Content-Type"] == "text/markdown"

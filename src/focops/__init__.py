@@ -62,4 +62,8 @@ def __getattr__(name: str) -> Any:
     """Import on first use: `import focops` (and so `focops --help`) needs neither JAX nor MuJoCo."""
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
+    if name == "__version__":
+        from importlib import metadata
+
+        return metadata.version("focops")
     raise AttributeError(f"module 'focops' has no attribute {name!r}")

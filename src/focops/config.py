@@ -205,7 +205,7 @@ def validate(config: TrainConfig) -> None:
     minibatch = getattr(config.algo, "minibatch_size", batch)
     require(
         batch % minibatch == 0, "--algo.minibatch-size", minibatch, f"a divisor of --batch-size ({batch})",
-        f"Use a batch of {_nearest(batch, minibatch)}, or a minibatch of {_divisor(batch, minibatch)}",
+        f"Use a batch of {_nearest(batch, math.lcm(minibatch, envs))}, or a minibatch of {_divisor(batch, minibatch)}",
     )  # fmt: skip
     for limit in _values(config.cost_limit):
         require(0 <= limit < math.inf, "--cost-limit", limit, "a finite number ≥ 0, one for each cost")

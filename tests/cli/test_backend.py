@@ -146,7 +146,7 @@ def test_a_signal_stops_with_checkpoints_and_resuming_ends_in_the_same_bytes(tmp
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGINT, said
-    assert f"Go on with:  focops resume {base}" in said
+    assert f"Resume:  focops resume {base}" in said
     made = [len(metrics(base / name)) for name in SEEDS]
     assert made[0] == made[1] == made[2] < 200
     for name in SEEDS:

@@ -46,6 +46,7 @@ def offered(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         ("focops train Half", {"HalfCheetahSpeed", "HalfCheetahVelocity"}),
         ("focops resume --algo.te", {"--algo.temperature"}),
         ("focops evaluate --ep", {"--episodes"}),
+        ("focops study ci", {"circle"}),
         ("focops plot --", {"--x", "--out", "--help"}),
     ],
 )

@@ -48,7 +48,7 @@ def test_a_reader_that_goes_away_stops_the_run_with_a_checkpoint(tmp_path: Path,
     monkeypatch.setattr(sys, "stdout", Failing(BrokenPipeError(32, "Broken pipe")))
     config = tiny(OURS, tmp_path / "run", iterations=LONG, checkpoint_every=0)
     assert cli.main(["train", *flags(config)]) == 128 + signal.SIGPIPE
-    assert f"Go on with:  focops resume {config.out}" in capsys.readouterr().err
+    assert f"Resume:  focops resume {config.out}" in capsys.readouterr().err
     assert 0 < newest(config.out) == len(metrics(config.out)) < LONG
 
 
@@ -70,7 +70,7 @@ def test_a_full_standard_output_is_said_once_and_the_run_goes_on(tmp_path: Path,
     config = tiny(OURS, tmp_path / "run", iterations=6, checkpoint_every=0)
     assert cli.main(["train", *flags(config)]) == 1
     said = capsys.readouterr().err
-    assert said.count("the run goes on without it") == 1
+    assert said.count("the run continues without it") == 1
     assert newest(config.out) == len(metrics(config.out)) == 6
 
 

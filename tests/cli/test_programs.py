@@ -56,7 +56,7 @@ def test_a_signal_stops_all_programs_with_checkpoints_and_they_go_on(tmp_path: P
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGINT, said
-    assert f"Go on with:  focops resume {base} --jobs 2" in said
+    assert f"Resume:  focops resume {base} --jobs 2" in said
     for name in BOTH:
         made = len(metrics(base / name))
         assert made < iterations

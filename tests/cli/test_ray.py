@@ -82,7 +82,7 @@ def test_ctrl_c_stops_the_runs_of_all_machines_with_checkpoints(cluster: Any, tm
     driver.send_signal(signal.SIGINT)
     _, said = driver.communicate(timeout=60)
     assert driver.returncode == 128 + signal.SIGINT
-    assert f"Go on with:  focops study {tmp_path / 'mine.toml'} --out {base} --engine ray --address" in said
+    assert f"Resume:  focops study {tmp_path / 'mine.toml'} --out {base} --engine ray --address" in said
     assert newest(base) == [len(metrics(base / name)) for name in RUNS]
     assert not any(RunDirectory(base / name).is_finished() for name in RUNS)
 
@@ -113,7 +113,7 @@ def test_a_killed_driver_and_a_lost_node_lose_nothing_and_the_bytes_are_those_of
     loss.join()
     said = capsys.readouterr().err
     assert said.count("lost the machine of tests.resume.worlds_SlowSwimmer-v0") == 1
-    assert "it goes on elsewhere from iteration" in said
+    assert "it continues elsewhere from iteration" in said
 
     assert cli.main([*study, str(by_local)]) == 0
     for name in RUNS:

@@ -35,6 +35,22 @@ def test_plot_says_of_a_run_without_an_episode_that_there_is_nothing_to_compare(
     assert "HopperSpeed-v0: no episode has ended yet, so there is nothing to compare" in capsys.readouterr().out
 
 
+def test_plot_names_the_runs_that_are_drawn_but_not_in_its_tables(tmp_path, capsys):
+    make_run(tmp_path / "long")
+    make_run(tmp_path / "short", done=2, algo={"temperature": 2.0})
+    assert cli.main(["plot", str(tmp_path), "--out", str(tmp_path / "p.html")]) == 0
+    line = "Not in the tables: focops · temperature 2: no episode has ended yet."
+    assert line in capsys.readouterr().out
+    assert line in (tmp_path / "p.html").read_text()
+
+
+def test_plot_takes_what_the_shell_makes_of_a_star(tmp_path, capsys):
+    grid = make_grid(tmp_path / "grid", seeds=2)
+    assert cli.main(["plot", str(grid)]) == 0  # leaves a picture there
+    assert cli.main(["plot", *map(str, sorted(grid.iterdir()))]) == 0
+    assert "2 runs: 2 finished; drawn in" in capsys.readouterr().out.splitlines()[-1]
+
+
 def test_plot_shows_what_it_draws_where_there_is_a_screen(tmp_path, capsys, screen, monkeypatch):
     monkeypatch.setenv("DISPLAY", ":0")
     run = make_run(tmp_path / "run")

@@ -104,7 +104,7 @@ def test_a_search_that_is_interrupted_goes_on_to_the_same_trials(runs: Instant, 
     assert tune(f"{SEARCH} --trials 12 --out whole --jobs 1") == 0
     whole, runs.started, runs.interrupt_at = runs.started, [], 5
     assert tune(f"{SEARCH} --trials 12 --out t --jobs 1") == 128 + signal.SIGINT
-    assert "Go on with:  focops resume t" in capsys.readouterr().err
+    assert "Resume:  focops resume t" in capsys.readouterr().err
     assert cli.main(["resume", "t"]) == 0
     assert runs.started == [*whole[:5], *whole[4:]]  # the one that was interrupted again, and no other
     assert best("t") | {"runs": 0} == best("whole") | {"runs": 0}

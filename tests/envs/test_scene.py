@@ -1,7 +1,9 @@
 """Pictures of tasks."""
 
+import os
 import sys
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -56,3 +58,15 @@ def test_where_egl_fails_osmesa_is_next(monkeypatch):
     monkeypatch.delenv("DISPLAY", raising=False)
     monkeypatch.setattr(gl, "_ATTEMPT", "import os; assert os.environ['MUJOCO_GL'] == 'osmesa'")
     assert gl._first_that_works.__wrapped__() == "osmesa"
+
+
+@pytest.mark.usefixtures("needs_opengl")
+def test_an_environment_of_gymnasium_that_mujoco_draws_is_drawn_without_a_display(monkeypatch):
+    for name in ("MUJOCO_GL", "DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    env = gymnasium.make("InvertedPendulum-v5", render_mode="rgb_array")
+    env.reset(seed=0)
+    with gl.chosen_for_environments():
+        assert np.asarray(env.render()).std() > 10
+    assert "MUJOCO_GL" not in os.environ
+    env.close()

@@ -35,7 +35,7 @@ def test_a_signal_ends_with_a_checkpoint_of_the_last_iteration(tmp_path: Path, n
     process.send_signal(number)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 128 + number
-    assert f"Go on with:  focops resume {config.out}" in said
+    assert f"Resume:  focops resume {config.out}" in said
     newest = max((config.out / "checkpoint").glob("*.safetensors"))
     assert int(newest.stem) == len(metrics(config.out)) > 0
     assert checkpoint.load(newest)[0]["iteration"] == len(metrics(config.out))
@@ -48,7 +48,7 @@ def test_while_a_process_works_on_a_run_others_are_refused(tmp_path: Path, capsy
         assert cli.main(["resume", str(config.out)]) == 2
         assert f"another process (pid {process.pid}) works on the run" in capsys.readouterr().err
         assert cli.main(["train", *flags(config)]) == 2
-        assert f"`focops resume {config.out}` goes on with it" in capsys.readouterr().err
+        assert f"`focops resume {config.out}` resumes it" in capsys.readouterr().err
         before = RunDirectory.open(config.out, lock=False).config
         assert cli.main(["evaluate", str(config.out), "--episodes", "4"]) == 0  # reads alone
         assert RunDirectory.open(config.out, lock=False).config == before

@@ -126,7 +126,7 @@ def test_a_directory_that_holds_a_run_is_refused_and_left_alone(tmp_path: Path) 
     RunDirectory.create(config_in(tmp_path)).close()
     before = (tmp_path / "config.json").read_bytes()
     other = dataclasses.replace(config_in(tmp_path), seed=9)
-    with pytest.raises(UsageError, match=f"{tmp_path} holds a run; `focops resume {tmp_path}` goes on with it"):
+    with pytest.raises(UsageError, match=f"{tmp_path} holds a run; `focops resume {tmp_path}` resumes it"):
         RunDirectory.create(other)
     assert (tmp_path / "config.json").read_bytes() == before
 

@@ -21,7 +21,7 @@ FAILED, USAGE = 1, 2
 _BROKEN_PIPE = 13  # SIGPIPE, which Windows does not name
 COMMANDS = {
     "train": ("[TASK]", "train a policy; HalfCheetahSpeed if no task is named", "train_commands:train"),
-    "resume": ("RUN", "go on with a run from its last checkpoint", "train_commands:resume"),
+    "resume": ("RUN", "resume a run from its last checkpoint", "train_commands:resume"),
     "evaluate": ("RUN", "run its policy on unseen episodes: intervals, verdicts", "evaluate_command:evaluate"),
     "record": ("RUN", "a video of its policy, with return and costs", "record_command:record"),
     "export": ("RUN FILE", "its policy as an ONNX graph, or as a Python file", "export_command:export"),

@@ -128,7 +128,7 @@ class ResumeOptions:
     jobs: int = 0
     """Runs of a grid at once; of one with --backend mjx, programs. 0: a run per core, one program."""
     engine: Literal["local", "ray"] = "local"
-    """What goes on with the runs of a grid on CPUs: processes of this machine, or a Ray cluster."""
+    """What resumes the runs of a grid on CPUs: processes of this machine, or a Ray cluster."""
     address: Address = None
     """The Ray cluster."""
     env_workers: Workers = None

@@ -47,9 +47,10 @@ def completion(words: list[str]) -> int:
 
 def _commands(algorithms: Sequence[str]) -> list[Command]:
     from focops.envs.tasks import TASKS
+    from focops.studies.definition import builtin
 
     tasks = [name.removesuffix("-v0") for name in TASKS]
-    takes = {"train": tasks, "tune": tasks, "completion": ["bash", "zsh", "fish"]}
+    takes = {"train": tasks, "tune": tasks, "study": list(builtin()), "completion": ["bash", "zsh", "fish"]}
     train = {flag for algo in algorithms for flag in _flags("train", "--algo", algo)}
     flags = {name: _flags(name) for name in cli.COMMANDS}
     flags |= {"train": train, "resume": flags["resume"] | {flag for flag in train if flag.startswith("--algo.")}}

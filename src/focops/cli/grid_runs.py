@@ -25,7 +25,7 @@ def train(runs: Sequence[tuple[str, Options, Sequence[str]]]) -> int:
     first = runs[0][1]
     base = first.config.out or default_path(first.config, "grid")
     if (base / "grid.json").exists():
-        raise UsageError(f"{base} holds a grid; `{resume_command(base)}` goes on with it, or choose another --out")
+        raise UsageError(f"{base} holds a grid; `{resume_command(base)}` resumes it, or choose another --out")
     if len({options.config.backend for _, options, _ in runs}) > 1:
         raise UsageError("--backend is cpu and mjx in one grid; give one of them, and make another grid of the other")
     for name, options, _ in runs:
@@ -78,7 +78,7 @@ def read(base: Path) -> dict[str, list[str]]:
 
 def resume(options: ResumeOptions, only: Collection[str] | None = None, again: str = "") -> int:
     """Resume the grid's runs that are not finished, or only those of some names; the exit status. `again` is the
-    command that goes on with them, if it is another one."""
+    command that resumes them, if it is another one."""
     base = options.run
     described = {name: words for name, words in read(base).items() if only is None or name in only}
     jobs = [described_job(base, name, words, options) for name, words in described.items()]
@@ -91,7 +91,7 @@ def engine_flags(options: ResumeOptions) -> str:
 
 
 def _again(options: ResumeOptions) -> str:
-    """The command that goes on with the grid."""
+    """The command that resumes the grid."""
     return resume_command(options.run) + engine_flags(options) + f" --jobs {options.jobs}" * bool(options.jobs)
 
 

@@ -5,13 +5,17 @@ from collections.abc import Mapping
 
 from focops.errors import RunError, UsageError
 
+MISSING = "a card needs huggingface_hub, which is not installed: pip install 'focops[hub]'"
+
 
 def check_repo(repo: str) -> None:
     """Refuse a name that is not USER/REPO, and a machine that is not logged in; nothing is sent."""
-    from huggingface_hub import get_token
-    from huggingface_hub.errors import HFValidationError
-    from huggingface_hub.utils import validate_repo_id
-
+    try:
+        from huggingface_hub import get_token
+        from huggingface_hub.errors import HFValidationError
+        from huggingface_hub.utils import validate_repo_id
+    except ImportError:
+        raise UsageError(MISSING) from None
     try:
         validate_repo_id(repo)
     except HFValidationError as error:

@@ -7,6 +7,7 @@ from typing import Any
 from focops import envs
 from focops.algorithms import ALGORITHMS, is_constrained
 from focops.cli import commands
+from focops.cli.hub_upload import MISSING
 from focops.display.numbers import number
 from focops.display.summary import verdict
 from focops.errors import UsageError
@@ -56,7 +57,7 @@ def content(card: Card) -> str:
     try:
         from huggingface_hub import EvalResult, ModelCard, ModelCardData
     except ImportError:
-        raise UsageError("a card needs huggingface_hub, which is not installed: pip install 'focops[hub]'") from None
+        raise UsageError(MISSING) from None
     constrained = ["safe-reinforcement-learning", "constrained-reinforcement-learning"] * card.keeps_limits
     tags = ["reinforcement-learning", *constrained, "jax"]
     dataset = {"dataset_name": card.task, "dataset_type": card.task}

@@ -20,11 +20,11 @@ STOPS = tuple(number for number in (signal.SIGINT, signal.SIGTERM, HANG_UP) if n
 
 
 def conclude(again: str, failures: Sequence[str], total: int, stopped: Sequence[int]) -> int:
-    """Say how a grid of runs ended, and the command that goes on with it; the exit status."""
+    """Say how a grid of runs ended, and the command that resumes it; the exit status."""
     for failure in failures:
         say("failed:", failure, "bold red")
     if stopped:
-        say("stopped.", f"Go on with:  {again}")
+        say("stopped.", f"Resume:  {again}")
         return 128 + stopped[0]
     if failures:
         say("failed:", f"{len(failures)} of {total}. Try them again with:  {again}", "bold red")
@@ -88,4 +88,4 @@ class _WhileHeard:
             self._stopped.append(BROKEN_PIPE)
         except OSError as error:
             self._failed = True
-            say("warning:", f"standard output cannot be written to ({error.strerror}); the run goes on without it")
+            say("warning:", f"standard output cannot be written to ({error.strerror}); the run continues without it")

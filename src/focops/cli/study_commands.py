@@ -71,10 +71,11 @@ def plot(words: list[str]) -> int:
     options = tyro.cli(PlotOptions, args=words, prog="focops plot")
     if not options.runs:
         raise UsageError("RUN is missing; give the directory of a run or of a grid, or several")
-    file = options.out or options.runs[0] / "plot.png"
+    runs = [run for run in options.runs if not run.is_file()] or options.runs  # the shell's runs/* has files as well
+    file = options.out or runs[0] / "plot.png"
     require_suffix(file, "--out")
-    study = report.Study(_read(options.runs))
-    drawn(study, file, title(options.runs), options.x)
+    study = report.Study(_read(runs))
+    drawn(study, file, title(runs), options.x)
     _print_tables(study)
     is_shown = options.out is None and _show(file)
     print(f"{study.status}; drawn in {file}" + ", which is shown" * is_shown)
@@ -126,6 +127,8 @@ def _print_tables(study: report.Study) -> None:
                 console.print(Text(f"{task}: {table.title.lower()}", "bold"))
                 console.print(_rich(table))
                 console.print(Text(table.note, "dim"), end="\n\n")
+        if left_out := study.left_out(task):
+            console.print(left_out, end="\n\n")
 
 
 def _rich(table: Table) -> RichTable:

@@ -36,9 +36,9 @@ _STOPPED = 128
 
 @dataclass(frozen=True)
 class StudyOptions:
-    """Train all runs of a study, go on with it where it was left, and evaluate what it asks for.
+    """Train all runs of a study, resume it where it was left, and evaluate what it asks for.
 
-    The same command goes on with a study that was stopped; runs that are finished are not repeated.
+    The same command resumes a study that was stopped; runs that are finished are not repeated.
     """
 
     study: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="STUDY")]

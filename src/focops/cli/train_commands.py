@@ -48,7 +48,7 @@ def resume(words: list[str]) -> int:
 
     directory = RunDirectory.open(options.run, lock=False)
     for change in directory.changed_versions(options.env_python):
-        say("warning:", f"{change}; the run goes on, but its numbers may differ from now on")
+        say("warning:", f"{change}; the run continues, but its numbers may differ from now on")
     was_finished = directory.is_finished(options.steps)
     with stop_on_signals() as stopped:
         display = while_heard(choose_display(options.quiet), stopped)
@@ -74,7 +74,7 @@ def _finish(summary: dict[str, Any], config: TrainConfig, stopped: list[int], qu
     if interrupted:
         saved_steps = summary.get("checkpoint_steps", summary["steps"])
         where = f"at {summary['steps']} samples, with a checkpoint of {saved_steps}"
-        say("stopped", f"{where}. Go on with:  {resume_command(summary['out'])}")
+        say("stopped", f"{where}. Resume:  {resume_command(summary['out'])}")
         return 128 + stopped[0]
     if quiet and summary.get("not_evaluated", NO_EPISODES) != NO_EPISODES:
         print(policy_line(summary))

@@ -1,4 +1,4 @@
-"""`focops tune`: search hyper-parameters under the task's constraints, go on with a search, and say what won."""
+"""`focops tune`: search hyper-parameters under the task's constraints, resume a search, and say what won."""
 
 import contextlib
 import dataclasses
@@ -86,7 +86,7 @@ def _held(base: Path, identity: dict[str, Any], trials: int) -> Iterator[None]:
         raise
     except OSError as error:
         raise RunError(
-            f"cannot write in {base}: {error.strerror or error}. Mend that, then go on with:  {resume_command(base)}"
+            f"cannot write in {base}: {error.strerror or error}. Mend that, then resume:  {resume_command(base)}"
         ) from error
     finally:
         if held is not None:
@@ -106,7 +106,7 @@ def _require_same(base: Path, identity: dict[str, Any]) -> None:
         if before.get(name) != now:
             raise UsageError(
                 f"{base} holds another search: its {name.replace('_', ' ')} is {_shown(before.get(name))}, and not"
-                f" {_shown(now)}; `{resume_command(base)}` goes on with it, or choose another --out"
+                f" {_shown(now)}; `{resume_command(base)}` resumes it, or choose another --out"
             )
 
 
@@ -122,7 +122,7 @@ def _run(plan: Plan, search: Search, how: ResumeOptions) -> int:
         if first := trials.first():
             engine.run(first, trials)
     _conclude(plan, search)
-    again = f"Go on with:  {resume_command(plan.base)}{grid_runs.engine_flags(how)}"
+    again = f"Resume:  {resume_command(plan.base)}{grid_runs.engine_flags(how)}"
     if stopped:
         say("stopped.", again)
         return 128 + stopped[0]

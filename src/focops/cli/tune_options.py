@@ -23,7 +23,7 @@ class TuneOptions:
     """Search hyper-parameters: of the settings whose policy keeps its limits, the one with the highest return.
 
     Every flag of `focops train` is taken too, for all trials; a value that is searched is where the search starts.
-    Trials are ordinary runs in DIR/trials. The same command goes on with a search that was stopped.
+    Trials are ordinary runs in DIR/trials. The same command resumes a search that was stopped.
     """
 
     task: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="[TASK]")] = DEFAULT_TASK

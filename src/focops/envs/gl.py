@@ -1,10 +1,12 @@
 """MuJoCo's renderer on whatever OpenGL there is: without a display EGL, else OSMesa."""
 
+import contextlib
 import functools
 import importlib
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import mujoco
 
@@ -36,6 +38,22 @@ def renderer(model: mujoco.MjModel, width: int, height: int) -> mujoco.Renderer:
     except Exception as error:
         which = f"MUJOCO_GL={chosen}: " if chosen else ""
         raise UsageError(f"no picture can be drawn here ({which}{error}). {INSTALL}") from error
+
+
+@contextlib.contextmanager
+def chosen_for_environments() -> Iterator[None]:
+    """While an environment draws itself: without MUJOCO_GL those of Gymnasium take GLFW, which needs a display."""
+    name = ""
+    if sys.platform == "linux" and not any(map(os.environ.get, ("MUJOCO_GL", "DISPLAY", "WAYLAND_DISPLAY"))):
+        with contextlib.suppress(UsageError):  # it may need no OpenGL
+            name = _first_that_works()
+    if name:
+        os.environ["MUJOCO_GL"] = name
+    try:
+        yield
+    finally:
+        if name:
+            del os.environ["MUJOCO_GL"]
 
 
 @functools.cache

@@ -152,7 +152,7 @@ class GymnasiumVector:
             log.warning(
                 "%s: environment %d (and %d more) did not come back to its saved observation: it is not a function of"
                 " its seed and actions, or its episode is longer than %d steps. It begins a new episode; everything"
-                " else goes on exactly. Runs begun with --exact cut episodes at checkpoints, and need no replaying",
+                " else continues exactly. Runs begun with --exact cut episodes at checkpoints, and need no replaying",
                 self.env_id, lost[0], len(lost) - 1, REPLAYED,
             )  # fmt: skip
 

@@ -108,7 +108,7 @@ class RunDirectory:
             holds_run = self._holds_run
             existing = next(path for path in (self.path, *self.path.absolute().parents) if path.exists())
         if holds_run:
-            raise UsageError(f"{self.path} holds a run; `{resume_command(self.path)}` goes on with it, or {_ELSEWHERE}")
+            raise UsageError(f"{self.path} holds a run; `{resume_command(self.path)}` resumes it, or {_ELSEWHERE}")
         if not existing.is_dir():
             raise UsageError(f"cannot make a run's directory {self.path}: {existing} is a file; {_ELSEWHERE}")
         if not os.access(existing, os.W_OK | os.X_OK):

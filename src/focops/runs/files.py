@@ -98,7 +98,7 @@ def held_in_place(folder: Path) -> Iterator[Callable[[], None]]:
 
 
 def resume_command(run: Path | str) -> str:
-    """What to type into a shell to go on with a run or a grid."""
+    """What to type into a shell to resume a run or a grid."""
     return f"focops resume {shlex.quote(str(run))}"
 
 

@@ -37,7 +37,7 @@ class Observers:
                     raise
                 raise RunError(
                     f"the sink {name_of(open_sink)} could not be opened: {_said(error)}. Mend it and call"
-                    f" focops.resume({str(directory)!r}, sinks=[…]), or go on without it: {resume_command(directory)}"
+                    f" focops.resume({str(directory)!r}, sinks=[…]), or resume without it: {resume_command(directory)}"
                 ) from error
 
     def write(self, record: Record) -> None:

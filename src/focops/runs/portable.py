@@ -31,7 +31,7 @@ def summary_of(run: RunDirectory) -> dict[str, Any]:
     """The summary of a run that has ended with a policy."""
     if run.summary is None or not (run.policy / FILE).is_file():
         raise UsageError(
-            f"{run.path} has no summary or no policy yet: it is training or was killed; let it end, or go on with:  "
+            f"{run.path} has no summary or no policy yet: it is training or was killed; let it end, or resume it:  "
             f"{resume_command(run.path)}"
         )
     return run.summary

@@ -125,7 +125,7 @@ class Recorder:
         path = self.directory.path
         explained = RunError(
             f"{error}. The run stopped at iteration {int(state.iteration)}, with a checkpoint of iteration"
-            f" {self.saved or 0}. Mend that and give it to focops.resume({str(path)!r}) again, or go on without it: "
+            f" {self.saved or 0}. Mend that and give it to focops.resume({str(path)!r}) again, or resume without it: "
             f" {resume_command(path)}"
         )
         explained.__cause__ = error.__cause__

@@ -171,7 +171,7 @@ class _Optional:
 
 
 def optional(open_sink: OpenSink) -> OpenSink:
-    """The same sink, but one that fails is dropped with a warning and the run goes on without it."""
+    """The same sink, but one that fails is dropped with a warning and the run continues without it."""
     return functools.partial(_Optional, open_sink)
 
 
@@ -231,6 +231,5 @@ def _explained(path: Path, action: Any) -> Any:
         return action()
     except OSError as error:
         raise RunError(
-            f"could not write {path}: {error.strerror or error}. Mend that, then go on with: "
-            f" {resume_command(path.parent)}"
+            f"could not write {path}: {error.strerror or error}. Mend that, then resume:  {resume_command(path.parent)}"
         ) from error

@@ -45,6 +45,11 @@ class Study:
         }
         self.overall = tables.all_tasks(self.groups)
 
+    def left_out(self, task: str) -> str:
+        """Which groups are not in the task's tables, as a sentence; "" if all are."""
+        labels = [group.label for group in self.by_task[task] if group not in self.figures]
+        return f"Not in the tables: {', '.join(labels)}: {NO_EPISODE}." if labels and self.tables[task] else ""
+
     @property
     def is_in_progress(self) -> bool:
         return self.results.not_begun > 0 or any(run.status == "not finished" for run in self.results.runs)
@@ -100,7 +105,7 @@ def page(study: Study, title: str, *, x_axis: XAxis = "samples", refresh_s: floa
         "TITLE": html.escape(title),
         "STATUS": html.escape(study.status),
         "MADE": time.strftime("%Y-%m-%d %H:%M"),
-        "TABLES": "".join(_tables(task, made) for task, made in study.tables.items()),
+        "TABLES": "".join(_tables(task, made, study.left_out(task)) for task, made in study.tables.items()),
         "OVERALL": "".join(map(tables.to_html, study.overall)),
         "RUNS": _runs(study.results),
         "SETTINGS": _settings(study),
@@ -178,8 +183,9 @@ def _short(values: np.ndarray, digits: int = 5) -> list[float]:
     return [float(f"{value:.{digits}g}") for value in values]
 
 
-def _tables(task: str, made: Sequence[tables.Table]) -> str:
-    shown = "".join(map(tables.to_html, made)) or f'<p class="note">{NO_EPISODE.capitalize()}.</p>'
+def _tables(task: str, made: Sequence[tables.Table], left_out: str) -> str:
+    note = left_out if made else f"{NO_EPISODE.capitalize()}."
+    shown = "".join(map(tables.to_html, made)) + (f'<p class="note">{html.escape(note)}</p>' if note else "")
     return f'<div data-task="{html.escape(task)}">{shown}</div>'
 
 

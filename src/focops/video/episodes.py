@@ -160,10 +160,14 @@ class FilmedEnv:
         yield Moment(episode, step, self._picture(), _sums(np.array(paid), self.spec)[-1], True)
 
     def _picture(self) -> np.ndarray:
+        from focops.envs import gl
+
         try:
-            picture = np.asarray(self._env.render())
+            with gl.chosen_for_environments():
+                picture = np.asarray(self._env.render())
         except Exception as error:
-            raise RunError(f"{self._name} raised {type(error).__name__}: {error} in render") from error
+            advice = f". {gl.INSTALL}" if "OpenGL" in str(error) else ""
+            raise RunError(f"{self._name} raised {type(error).__name__}: {error} in render{advice}") from error
         if picture.ndim != 3 or picture.shape[2] != 3 or picture.dtype != np.uint8:
             raise RunError(
                 f"{self._name} rendered {picture.dtype}{list(picture.shape)}: it must be a picture of bytes,"

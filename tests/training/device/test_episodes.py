@@ -44,7 +44,7 @@ def test_contacts_without_room_are_said_once(caplog, room, overflows):
         trainer.advance()
     assert [r.getMessage() for r in caplog.records] == overflows * [
         "HopperSpeed-v0: 2 simulations had more contacts than there is room for at iteration 1; those beyond it were "
-        "ignored. --self-contacts is 0; raise it with --self-contacts N if this goes on"
+        "ignored. --self-contacts is 0; raise it with --self-contacts N if this continues"
     ]
 
 

@@ -1,7 +1,7 @@
 """Engines: how the runs of a grid or a study are trained. A run is a `Job`; an engine trains jobs and sets their state.
 
 `local` starts a process for each, `gpu` trains all runs of one shape as one program, `ray_cluster` gives them to the
-machines of a Ray cluster. All write the same directories, so that another engine can go on with them.
+machines of a Ray cluster. All write the same directories, so that another engine can resume them.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ class Job:
     name: str
     directory: Path
     words: list[str]
-    """The arguments of the `focops` command that trains it, or goes on with it."""
+    """The arguments of the `focops` command that trains it, or resumes it."""
     what: str = ""
     """Its task and algorithm."""
     steps: int = 0
@@ -99,8 +99,8 @@ class Engine(Protocol):
 
 
 def run(base: Path, jobs: Sequence[Job], engines: dict[Backend, Engine], quiet: bool, again: str) -> int:
-    """Train the waiting jobs, each by the engine for its backend; the exit status. `again` is the command that goes on
-    with them."""
+    """Train the waiting jobs, each by the engine for its backend; the exit status. `again` is the command that
+    resumes them."""
 
     def kill() -> None:
         for engine in engines.values():

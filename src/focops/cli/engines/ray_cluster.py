@@ -1,6 +1,6 @@
 """Runs as tasks of a Ray cluster, without a file system in common: a run's directory travels to the machine that trains
 it, and what changes there, metrics and checkpoints above all, comes back with its reports. The run of a machine that is
-lost goes on elsewhere from the last checkpoint that came back.
+lost continues elsewhere from the last checkpoint that came back.
 """
 
 import contextlib
@@ -158,7 +158,7 @@ class RayCluster:
             elif task.lost():
                 del tasks[generator]
                 where = f"from iteration {task.newest}" if task.newest else "from its start"
-                say("lost", f"the machine of {task.job.name} ({type(error).__name__}); it goes on elsewhere {where}")
+                say("lost", f"the machine of {task.job.name} ({type(error).__name__}); it continues elsewhere {where}")
                 watch.now(task.job, "waiting")
                 return [task]
             else:

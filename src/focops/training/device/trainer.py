@@ -197,7 +197,7 @@ class DeviceTrainer:
             self._overflowed, first = True, self.configs[0]
             log.warning(
                 "%s: %d simulations had more contacts than there is room for at iteration %d; those beyond it were "
-                "ignored. --self-contacts is %d; raise it with --self-contacts N if this goes on",
+                "ignored. --self-contacts is %d; raise it with --self-contacts N if this continues",
                 first.task, int(np.max(physics.overflow)), self.iteration, first.self_contacts,
             )  # fmt: skip
 
