@@ -215,6 +215,13 @@ def test_an_id_without_its_module_is_found_by_the_module_that_defines_it() -> No
     env.close()
 
 
+def test_with_workers_given_no_environment_is_opened_in_this_process(tmp_path: Path, monkeypatch) -> None:
+    """One that ends its process while it is made would end the run without a word."""
+    monkeypatch.setattr("tests.envs.faulty.Faulty.__init__", lambda self: pytest.fail("opened here"))
+    config = tiny(FAULTY.removesuffix("-v0"), tmp_path / "run", iterations=1)
+    assert cli.main(["train", *flags(config), "--cost-limit", "1", "--env-workers", "2"]) == 0
+
+
 def test_a_number_below_zero_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--env-workers is -1; it must be a whole number ≥ 0"):
         runs.run(tiny(FAULTY, tmp_path / "run", env_workers=-1))
