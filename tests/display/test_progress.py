@@ -79,7 +79,7 @@ def test_what_is_aimed_at_is_shown_where_a_margin_puts_it_below_the_limit() -> N
     assert "limit 82.7, ν 0.625" in line(record(1, **{"cost_aim/speed": float(np.float32(82.7))}), Pace())
     assert "82.7, aim 80.5" in shown(record(1, **{"cost_aim/speed": 80.5}))
     assert "speed aimed at 80.5 (margin auto)" in summary(margin="auto", cost_aim={"speed": 80.5})
-    assert "aimed" not in summary(margin=0.0, cost_aim={"speed": 82.7})
+    assert "aimed" not in summary(margin="auto", cost_aim={"speed": float(np.float32(82.7))})
 
 
 def test_quiet_prints_one_line() -> None:
