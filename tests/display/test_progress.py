@@ -144,6 +144,7 @@ def test_the_summary_tells_the_training_mean_the_policy_and_its_mean_action_apar
     assert "return 13.5 (50 episodes, sampled actions)" in delivered
     assert "cost speed 90.5, limit 82.7: violated   (undiscounted 452.5)" in delivered
     assert "cost speed 101.2, limit 82.7: violated   (undiscounted 506.2)" in delivered
+    assert "return 12.5 (last 7 episodes)" in summary(training_episodes=7)
     assert "over" in summary(discounted_cost_mean={"speed": 82.8})
     assert "focops resume runs/here" in said
 

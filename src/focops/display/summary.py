@@ -91,7 +91,8 @@ Row = tuple[str, Sequence[Any]]
 def _training(summary: Summary) -> list[Row]:
     if summary["return_mean"] is None:
         return [("training mean", ["no episode has ended yet"])]
-    rows: list[Row] = [("training mean", [f"return {number(summary['return_mean'])} (last 100 episodes)"])]
+    mean = number(summary["return_mean"])
+    rows: list[Row] = [("training mean", [f"return {mean} (last {summary.get('training_episodes', 100)} episodes)"])]
     sums = _sums(summary)
     for name, limit in summary["cost_limit"].items():
         cost, plain = summary["discounted_cost_mean"][name], summary["undiscounted_cost_mean"][name]
