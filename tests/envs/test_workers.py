@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ from focops import api as runs
 from focops import cli
 from focops.envs import place
 from focops.envs.gymnasium import GymnasiumVector
+from focops.envs.worker_process import Worker
 from focops.errors import RunError, UsageError
 from tests.resume.tiny import flags, metrics, results, tiny
 
@@ -165,6 +167,16 @@ def test_workers_end_with_a_parent_that_is_killed_also_if_they_hang() -> None:
         parent.kill()
     assert len(workers) == 2 + 4  # with their environments' helpers
     assert all(gone(pid) for pid in workers)
+
+
+def test_a_worker_whose_answer_nobody_reads_ends_without_a_word(capfd) -> None:
+    worker = Worker(sys.executable)
+    worker.send("nothing")
+    assert worker._channel.recv(1, socket.MSG_PEEK) == b"{"
+    worker.dismiss()
+    assert worker.process.wait(60) == 0
+    worker.end(1.0)
+    assert capfd.readouterr().err == ""
 
 
 def test_ctrl_c_does_not_reach_workers() -> None:
