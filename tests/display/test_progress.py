@@ -79,7 +79,7 @@ def test_what_is_aimed_at_is_shown_where_a_margin_puts_it_below_the_limit() -> N
     assert "limit 82.7, ν 0.625" in line(record(1, **{"cost_aim/speed": float(np.float32(82.7))}), Pace())
     assert "82.7, aim 80.5" in shown(record(1, **{"cost_aim/speed": 80.5}))
     assert "speed aimed at 80.5 (margin auto)" in summary(margin="auto", cost_aim={"speed": 80.5})
-    assert "aimed" not in summary(margin=0.0, cost_aim={"speed": 82.7})
+    assert "aimed" not in summary(margin="auto", cost_aim={"speed": float(np.float32(82.7))})
 
 
 def test_quiet_prints_one_line() -> None:
@@ -144,6 +144,7 @@ def test_the_summary_tells_the_training_mean_the_policy_and_its_mean_action_apar
     assert "return 13.5 (50 episodes, sampled actions)" in delivered
     assert "cost speed 90.5, limit 82.7: violated   (undiscounted 452.5)" in delivered
     assert "cost speed 101.2, limit 82.7: violated   (undiscounted 506.2)" in delivered
+    assert "return 12.5 (last 7 episodes)" in summary(training_episodes=7)
     assert "over" in summary(discounted_cost_mean={"speed": 82.8})
     assert "focops resume runs/here" in said
 

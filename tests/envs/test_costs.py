@@ -159,6 +159,7 @@ def test_limits_by_name_are_flags_and_may_vary_in_a_grid():
         ("speed=25 3", "is neither a number for each cost nor NAME=NUMBER for each, once"),
         ("speed=25 speed=3", "is neither a number for each cost nor NAME=NUMBER for each, once"),
         ("speed=", "'speed=' is neither a number nor NAME=NUMBER"),
+        ("speed=25 torque=much", "'torque=much' is neither a number nor NAME=NUMBER"),
     ],
 )
 def test_limits_that_are_neither_numbers_nor_named_are_refused(capsys, words, message):

@@ -270,6 +270,8 @@ def test_an_environment_that_cannot_be_replayed_says_so(caplog):
         ("no_such_module:Id-v0", {}, "module 'no_such_module' cannot be imported"),
         ("HalfCheetaSpeed", {}, "'HalfCheetaSpeed'.*did you mean HalfCheetahSpeed"),
         ("CartPol-v1", {}, "did you mean .*CartPole-v1"),
+        ("user_envs:Countr", {}, "did you mean .*user_envs:Counter-v0"),
+        ("tests.envs.faulty:Falty", {}, r"did you mean tests.envs.faulty:Faulty, tests.envs.faulty:Faulty-v0"),
         ("zzzzzzzzzzzz", {}, "focops tasks.*run that has the id alone, import that module in Python"),
     ],
 )

@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ from focops import api as runs
 from focops import cli
 from focops.envs import place
 from focops.envs.gymnasium import GymnasiumVector
+from focops.envs.worker_process import Worker
 from focops.errors import RunError, UsageError
 from tests.resume.tiny import flags, metrics, results, tiny
 
@@ -167,6 +169,16 @@ def test_workers_end_with_a_parent_that_is_killed_also_if_they_hang() -> None:
     assert all(gone(pid) for pid in workers)
 
 
+def test_a_worker_whose_answer_nobody_reads_ends_without_a_word(capfd) -> None:
+    worker = Worker(sys.executable)
+    worker.send("nothing")
+    assert worker._channel.recv(1, socket.MSG_PEEK) == b"{"
+    worker.dismiss()
+    assert worker.process.wait(60) == 0
+    worker.end(1.0)
+    assert capfd.readouterr().err == ""
+
+
 def test_ctrl_c_does_not_reach_workers() -> None:
     env = vector()
     assert all(os.getpgid(pid) != os.getpgrp() for pid in pids(env))
@@ -213,6 +225,13 @@ def test_an_id_without_its_module_is_found_by_the_module_that_defines_it() -> No
     env = vector("Slow-v0", workers=1)
     assert step(env).reward.shape == (4,)
     env.close()
+
+
+def test_with_workers_given_no_environment_is_opened_in_this_process(tmp_path: Path, monkeypatch) -> None:
+    """One that ends its process while it is made would end the run without a word."""
+    monkeypatch.setattr("tests.envs.faulty.Faulty.__init__", lambda self: pytest.fail("opened here"))
+    config = tiny(FAULTY.removesuffix("-v0"), tmp_path / "run", iterations=1)
+    assert cli.main(["train", *flags(config), "--cost-limit", "1", "--env-workers", "2"]) == 0
 
 
 def test_a_number_below_zero_is_refused(tmp_path: Path) -> None:

@@ -58,3 +58,11 @@ def test_a_plot_that_cannot_be_drawn_says_why(run: focops.Run) -> None:
         focops.plot([run.path / "policy"])
     with pytest.raises(focops.UsageError, match=r"runs is empty; give the directory of a run"):
         focops.plot([])
+
+
+@pytest.mark.parametrize(("iterations", "episodes"), [(2, 16), (13, 100)])
+def test_the_summary_says_how_many_episodes_the_training_mean_is_over(tmp_path: Path, iterations: int, episodes: int):
+    """An iteration has 16 steps of 4 environments, whose episodes have 8; the mean is over at most 100."""
+    options = OPTIONS | {"steps": 64 * iterations}
+    run = focops.train("tests.envs.faulty:Faulty-v0", out=tmp_path / "run", cost_limit=1, env_workers=0, **options)
+    assert run.summary["training_episodes"] == episodes

@@ -1,9 +1,11 @@
 """The margin that `--margin auto` leaves for the spread of episodes' costs."""
 
 import dataclasses
+from typing import Literal
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from focops import confidence
 from focops.algorithms import focops
@@ -48,3 +50,9 @@ def test_at_the_margin_of_auto_400_episodes_are_found_satisfied_in_19_of_20_eval
     costs = random.normal(limit - config.margin_spread * deviation, deviation, (4000, 400))
     satisfied = np.mean(confidence.upper_bound(confidence.sample(costs), 0.95) <= limit)
     assert 0.935 < satisfied < 0.97
+
+
+@pytest.mark.parametrize("margin", ["auto", 0.02])
+def test_an_algorithm_without_constraints_aims_at_nothing_below_the_limit(margin: Literal["auto"] | float):
+    of_ppo = iteration.of_run(dataclasses.replace(default_config("HopperSpeed", "ppo"), margin=margin), spec(False))
+    assert (of_ppo.margin, of_ppo.margin_errors, of_ppo.margin_spread) == (0.0, 0.0, 0.0)

@@ -248,13 +248,13 @@ def _require_jobs(jobs: int) -> None:
 
 
 def _check_environment(config: TrainConfig) -> None:
-    """Make one, once for all runs of a grid that have the same."""
+    """Make one where the run makes its own, once for all runs of a grid that have the same."""
     from focops.training.host import make_envs
 
     fields = ("task", "algorithm", "cost", "cost_limit", "cost_discount", "env_timeout", "env_python")
     asked = repr([getattr(config, name) for name in fields])
     if asked not in _checked:
-        make_envs(dataclasses.replace(config, env_workers=0), 1).close()
+        make_envs(dataclasses.replace(config, env_workers=min(config.env_workers or 0, 1)), 1).close()
         _checked.add(asked)
 
 

@@ -19,8 +19,8 @@ _MOST_RUNS = 10_000
 """Largest number of runs or seeds of a grid."""
 _NEVER_VARIES = ("--out", "--jobs", "--from")
 TASK = "TASK"
-_NUMBERS = re.compile(r"(?:[^\s=]+=)?(?:[\d.,eE+-]+|inf)")
-"""25, 1,2,inf and speed=25."""
+_NUMBERS = re.compile(r"[\d.,eE+-]+|inf|[^\s=]+=\S*")
+"""25, 1,2,inf and speed=25; also speed=fast, which is refused as such a value rather than as a task."""
 _RANGE = re.compile(r"(\d{1,19})\.\.(\d{1,19})")
 
 

@@ -233,7 +233,12 @@ def line(record: Record, pace: Pace) -> str:
 def limit_and_aim(record: Record, name: str) -> str:
     """The limit of a cost, and what is aimed at where that is below it by a margin."""
     limit, aim = record[f"cost_limit/{name}"], record.get(f"cost_aim/{name}")
-    return number(limit) + (f", aim {number(aim)}" if aim is not None and aim < np.float32(limit) else "")
+    return number(limit) + (f", aim {number(aim)}" if is_below(aim, limit) else "")
+
+
+def is_below(aim: float | None, limit: float) -> bool:
+    """Whether a margin puts what is aimed at, a number of float32, below the limit."""
+    return aim is not None and aim < float(np.float32(limit))
 
 
 _COST_KEYS = ("discounted_cost_mean", "cost_return_estimate", "cost_limit", "nu", "undiscounted_cost_mean")

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from focops.display.numbers import clock, count, number
-from focops.display.progress import against
+from focops.display.progress import against, is_below
 
 Summary = dict[str, Any]
 """As in summary.json."""
@@ -91,13 +91,14 @@ Row = tuple[str, Sequence[Any]]
 def _training(summary: Summary) -> list[Row]:
     if summary["return_mean"] is None:
         return [("training mean", ["no episode has ended yet"])]
-    rows: list[Row] = [("training mean", [f"return {number(summary['return_mean'])} (last 100 episodes)"])]
+    mean = number(summary["return_mean"])
+    rows: list[Row] = [("training mean", [f"return {mean} (last {summary.get('training_episodes', 100)} episodes)"])]
     sums = _sums(summary)
     for name, limit in summary["cost_limit"].items():
         cost, plain = summary["discounted_cost_mean"][name], summary["undiscounted_cost_mean"][name]
         rows.append(_cost(name, cost, None if name in sums else plain, limit, "within" if cost <= limit else "over"))
         aim = summary.get("cost_aim", {}).get(name)
-        if summary.get("margin") and aim is not None:
+        if is_below(aim, limit):
             rows.append(("", [f"     {name} aimed at {number(aim)} (margin {summary['margin']})"]))
     return rows
 

@@ -5,6 +5,7 @@ import difflib
 import functools
 import inspect
 import logging
+import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -186,8 +187,13 @@ def _takes_render_mode(creator: Callable[..., Any]) -> bool:
 
 def _make_registered(text: str, env_id: str, render: bool) -> gymnasium.Env:
     if env_id not in gymnasium.registry:
-        known = [*(task.removesuffix("-v0") for task in TASKS), *TASKS, *gymnasium.registry]
-        close = difflib.get_close_matches(env_id, known, n=3, cutoff=0.5)
+        module = text.removesuffix(env_id)
+        if module:
+            own = vars(sys.modules[module.removesuffix(":")])
+            known = [*gymnasium.registry, *(name for name, thing in own.items() if callable(thing))]
+        else:
+            known = [*(task.removesuffix("-v0") for task in TASKS), *TASKS, *gymnasium.registry]
+        close = [module + name for name in difflib.get_close_matches(env_id, known, n=3, cutoff=0.5)]
         hint = f"did you mean {', '.join(close)}?" if close else "`focops tasks` lists ours"
         raise UsageError(
             f"there is no task or Gymnasium environment {text!r}: {hint}"

@@ -208,7 +208,8 @@ def main():
         os.killpg(0, signal.SIGKILL)  # this process, and all that environments have started
 
     threading.Thread(target=end_with_focops, daemon=True).start()
-    with socket.socket(fileno=int(sys.argv[-1])) as channel, channel.makefile("rwb") as stream:
+    ended = contextlib.suppress(ConnectionError)  # focops was killed before it read an answer
+    with ended, socket.socket(fileno=int(sys.argv[-1])) as channel, channel.makefile("rwb") as stream:
         commands = Commands(stream)
         for line in iter(stream.readline, b""):
             command, arguments = json.loads(line)

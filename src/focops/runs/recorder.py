@@ -181,7 +181,7 @@ class Recorder:
 
 
 def summary(config: TrainConfig, spec: Spec, state: RunState, wall_s: float) -> dict[str, Any]:
-    """A summary of training: means are over its last 100 episodes, while the policy changed; they are not those of the
+    """A summary of training: means are over its last episodes, while the policy changed; they are not those of the
     policy that is delivered, which `Recorder` adds."""
     means = np.asarray(jax.jit(episodes.means)(state.episodes)) if state.episodes.finished else None
     constraints, samples = spec.constraints, int(state.iteration) * config.batch_size
@@ -195,6 +195,7 @@ def summary(config: TrainConfig, spec: Spec, state: RunState, wall_s: float) -> 
         "seed": config.seed,
         "steps": samples,
         "finished": int(state.iteration) >= config.iterations,
+        "training_episodes": min(int(state.episodes.finished), episodes.RECENT),
         "return_mean": None if means is None else float(means[1]),
         "episode_length_mean": None if means is None else float(means[0]),
         "discounted_cost_mean": _by_name(constraints, discounted),

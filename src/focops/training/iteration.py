@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, UInt32
 
+from focops.algorithms import is_constrained
 from focops.config import TrainConfig
 from focops.core import normalize, policy
 from focops.core.base import network_for
@@ -132,14 +133,15 @@ def with_room_for_spread(config: Any, counted: episodes.EpisodeStatistics) -> An
 def of_run(config: TrainConfig, spec: Spec) -> Any:
     """The algorithm's config with the network, the constraints' numbers, the margin and the number of updates."""
     constraints = spec.constraints
-    auto = config.margin == "auto"
+    margin = config.margin if is_constrained(config.algorithm) else 0.0  # of no use to one that does not look at costs
+    auto = margin == "auto"
     return dataclasses.replace(
         config.algo,
         network=network_for(config.algo, spec, config.task),
         limits=tuple(float(c.limit) for c in constraints),
         cost_discounts=tuple(float(c.discount) for c in constraints),
         updates=float(config.iterations),
-        margin=_AUTO_MARGIN if auto else float(config.margin),
+        margin=_AUTO_MARGIN if auto else float(margin),
         margin_errors=_AUTO_MARGIN_ERRORS if auto else 0.0,
         margin_spread=_AUTO_MARGIN_SPREAD if auto else 0.0,
     )
