@@ -199,7 +199,8 @@ def test_with_solve_dual_the_policy_feels_the_multiplier_that_was_solved_for():
     config = dataclasses.replace(CONFIG, limits=(0.5, 0.5), nu_max=jnp.inf, nu_lead=3.0, solve_dual=True)
     state, new, info, batch = do_update(config)
     _, samples, cost = ESTIMATE(state.critics, state.policy, batch, STATS, START, config)
-    lower, lasting = multipliers.wanted(state.memory, cost.cost_return - cost.aim, cost.worth, START, config)
+    violation = cost.cost_return - cost.aim
+    lower, lasting = multipliers.wanted(state.memory, violation, cost.error, cost.worth, START, config)
     expected = multipliers.solved(samples.advantage, samples.cost_advantage, lower, jnp.inf)
     np.testing.assert_allclose(info.nu, expected, rtol=1e-4)
     np.testing.assert_allclose(new.memory, lasting, rtol=1e-4)

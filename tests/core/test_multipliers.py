@@ -105,6 +105,7 @@ def test_a_cost_that_falls_slowly_and_is_known_badly_does_not_wind_the_multiplie
     assert peaks[0.1] < peaks[jnp.inf] / 2
 
 
+CONFIG = focops.Config()
 SOLVED = jax.jit(multipliers.solved)
 
 
@@ -161,7 +162,7 @@ def test_a_violation_is_taken_back_without_a_swing_whatever_a_step_is_worth(wort
     limit, drift, cost, lasting, seen = 100.0, 0.02 * worth, 100.0 + 0.3 * worth, jnp.zeros(1), []
     for _ in range(400):
         violation = jnp.array([cost - limit])
-        lower, lasting = multipliers.wanted(lasting, violation, jnp.array([worth]), 0.0, focops.Config())
+        lower, lasting = multipliers.wanted(lasting, violation, jnp.zeros(1), jnp.array([worth]), 0.0, CONFIG)
         cost += drift - 0.15 * worth * float(lower[0])
         seen.append((cost - limit) / worth)
     assert min(seen) > -0.05
@@ -171,11 +172,27 @@ def test_a_violation_is_taken_back_without_a_swing_whatever_a_step_is_worth(wort
 
 def test_what_lasts_is_not_below_zero_and_more_is_asked_of_shorter_steps():
     wanted = lambda violation, progress, settle: multipliers.wanted(
-        jnp.zeros(1), jnp.array([violation]), jnp.ones(1), progress, dataclasses.replace(focops.Config(), settle=settle)
-    )
+        *(jnp.zeros(1), jnp.array([violation]), jnp.zeros(1), jnp.ones(1)),
+        progress, dataclasses.replace(CONFIG, settle=settle),
+    )  # fmt: skip
     assert float(wanted(-0.1, 0.0, False)[1][0]) == 0.0
     lower, lasting = (float(x[0]) for x in wanted(0.02, 0.0, True))
     assert lower > lasting > 0
     later = [float(x[0]) for x in wanted(0.02, 0.8, True)]
     np.testing.assert_allclose(later, [5 * (lower - lasting) + lasting, lasting], rtol=1e-5)
     np.testing.assert_allclose(wanted(0.02, 0.8, False), [[lower], [lasting]], rtol=1e-6)
+
+
+@pytest.mark.parametrize("worth", [0.5, 20.0, 1000.0])
+def test_noise_in_the_cost_return_asks_for_little_however_little_a_step_is_worth(worth):
+    """One and two standard errors, alone and below what a sum of them would be."""
+    asked = lambda error, times: float(
+        multipliers.wanted(
+            jnp.zeros(1), jnp.array([times * error]), jnp.array([error]), jnp.array([worth]), 0.0, CONFIG
+        )[0][0]
+    )
+    exact = float(multipliers.wanted(jnp.zeros(1), jnp.ones(1), jnp.zeros(1), jnp.array([worth]), 0.0, CONFIG)[0][0])
+    for error in (0.1, 1.0, 10.0):
+        np.testing.assert_allclose(asked(error, 2.0), 2 * asked(error, 1.0), rtol=1e-4)
+        assert 0 < asked(error, 1.0) < 0.11
+    assert exact >= asked(1.0, 1.0)

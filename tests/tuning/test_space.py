@@ -1,5 +1,7 @@
 """What a search varies, as text, and what is refused before anything is trained."""
 
+import dataclasses
+
 import pytest
 
 from focops.algorithms import ALGORITHMS
@@ -45,6 +47,16 @@ def test_the_usual_space_of_an_algorithm_has_its_defaults_in_it(algorithm: str, 
     start = spaces.start(space, config, lambda name: True)
     assert start is not None
     assert spaces.applied(config, start) == config
+
+
+def test_the_usual_space_leaves_out_what_changes_nothing_where_the_multiplier_is_solved_for() -> None:
+    config = lambda solve_dual: dataclasses.replace(
+        HOPPER, algo=dataclasses.replace(HOPPER.algo, solve_dual=solve_dual)
+    )
+    named = lambda solve_dual: [
+        name for name in spaces.parse(spaces.default(config(solve_dual)), HOPPER) if name.startswith("algo.nu")
+    ]
+    assert (named(True), named(False)) == ([], ["algo.nu-rate", "algo.nu-lead"])
 
 
 def test_a_default_outside_the_space_is_no_start_but_a_value_that_was_given_must_be_inside() -> None:

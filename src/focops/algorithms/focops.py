@@ -78,7 +78,8 @@ def update(
     rate = multipliers.step_size(cost.cost_return, cost.aim, cost.error, config)
     settled = multipliers.settled(rate, progress, cost.cost_return - cost.aim, cost.error, config)
     nu = multipliers.step(state.nu, cost.cost_return, cost.aim, settled, config.nu_max)
-    lower, lasting = multipliers.wanted(state.memory, cost.cost_return - cost.aim, cost.worth, progress, config)
+    violation = cost.cost_return - cost.aim
+    lower, lasting = multipliers.wanted(state.memory, violation, cost.error, cost.worth, progress, config)
     exact = multipliers.solved(batch.advantage, batch.cost_advantage, lower, config.nu_max)
     nu = jnp.where(config.solve_dual, exact, nu)
     pressure, temperature = beyond_the_paper(nu, batch, cost, rate, config)

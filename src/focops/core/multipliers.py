@@ -14,11 +14,13 @@ _CERTAIN = 4.0
 """Standard errors; a policy that moves makes the error look larger than it is."""
 _MOST_AHEAD = 100.0
 """Updates: where cost hardly follows the policy, the swing is slower than most runs are long."""
-_PULL = 2.0
+_PULL = 3.0
 """What a violation of w asks of an update, as E[d·Â_C] of its direction d. An update moves J_C by 0.1 to 0.2 w·E[d·Â_C]
-on our tasks, so some third of a violation is taken back by one."""
-_PATIENCE = 100.0
+on our tasks, so up to half of a violation is taken back by one."""
+_PATIENCE = 50.0
 """Updates after which a lasting violation asks for twice as much."""
+_NOISE = 0.1
+"""E[d·Â_C] that a standard error of J_C asks for at most."""
 _SHORTEST = 0.1
 """Length of the policy's steps, as a share of the first ones, that is reckoned with at least."""
 _STEEPEST = 0.9
@@ -120,16 +122,20 @@ def updates_ahead(worth: Float[Array, "m"], rate: Float[Array, "m"], config: Lea
 def wanted(
     lasting: Float[Array, "m"],
     violation: Float[Array, "m"],
+    error: Float[Array, "m"],
     worth: Float[Array, "m"],
     progress: Float[Array, ""] | float,
     config: Any,
 ) -> tuple[Float[Array, "m"], Float[Array, "m"]]:
     """By how much an update is to lower the costs, as −E[d·Â_C], to take a violation J_C − b back; and the part of it
     that lasts: the sum of past violations, not below 0, for what the advantages promise and the policy does not do.
-    With `settle` more is asked for as the policy's steps shrink, for each then does less, and J_C is known better.
+
+    J_C has the standard error `error`: what an update is asked for must not follow it far. With `settle` more is asked
+    for as the policy's steps shrink, for each then does less, and J_C is known better.
     """
     left = jnp.where(config.settle, jnp.maximum(1.0 - progress, _SHORTEST), 1.0)
-    now = _PULL * violation / (left * worth + 1e-9)
+    pull = _PULL / (left * worth + 1e-9)
+    now = violation * pull / jnp.maximum(pull * error / _NOISE, 1.0)
     lasting = jnp.clip(lasting + left * now / _PATIENCE, 0.0, _STEEPEST)
     return jnp.clip(now + lasting, -1.0, _STEEPEST), lasting
 

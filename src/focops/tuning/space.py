@@ -31,6 +31,8 @@ DEFAULTS = {
 """What is searched if nothing is said, each where the algorithm has it. To these come minibatches of half, once, twice
 and four times the task's own."""
 _FACTORS = (0.5, 1, 2, 4)
+_IDLE = ("nu-rate", "nu-lead")
+"""What changes nothing where ν is solved for."""
 _OF_RUN: dict[str, type] = {"batch-size": int, "num-envs": int, "margin": float}
 """Flags that are not the algorithm's. Others change the problem or nothing: the task, limits, steps, seeds."""
 _DIVIDE = ("batch-size", "num-envs", "algo.minibatch-size")
@@ -105,7 +107,9 @@ def parse(texts: Sequence[str], config: TrainConfig) -> Space:
 
 def default(config: TrainConfig) -> list[str]:
     """The texts of the space for this algorithm; `config` has the task's own settings."""
-    found = [f"algo.{name}={values}" for name, values in DEFAULTS.items() if hasattr(config.algo, _field(name))]
+    idle = _IDLE if getattr(config.algo, "solve_dual", False) else ()
+    names = [name for name in DEFAULTS if hasattr(config.algo, _field(name)) and name not in idle]
+    found = [f"algo.{name}={DEFAULTS[name]}" for name in names]
     own = getattr(config.algo, "minibatch_size", None)
     if own is not None:
         sizes = [int(own * factor) for factor in _FACTORS]
