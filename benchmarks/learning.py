@@ -5,6 +5,7 @@ What is compared are studies in folders of runs/learning; each command resumes w
     focops study speed-limit --preset fast --algos focops --seeds 32 --engine gpu --jobs 6 --out runs/learning/focops
     focops study speed-limit --preset fast --algos ppo ppo_lagrangian trpo_lagrangian cpo --seeds 16 --engine gpu \\
         --jobs 8 --out runs/learning/others
+    focops train HopperSpeed --seeds 0..15 --algo.solve-dual False --out runs/learning/lead        # and other tasks
     focops study circle --preset fast --algos focops --seeds 10 --engine gpu --jobs 2 --out runs/learning/circle
     focops train PointCircle --seeds 0..9 --backend mjx --out runs/learning/point
     focops study speed-limit --algos focops --seeds 3 --out runs/learning/paper                   # on a CPU
@@ -73,15 +74,19 @@ def rows() -> list[dict[str, Any]]:
             summary = json.loads(file.read_text())
             if summary["finished"]:
                 name = file.parent.name
-                backend = json.loads((file.parent / "config.json").read_text())["backend"]
+                config = json.loads((file.parent / "config.json").read_text())
                 mine = {way: each[name] for way, each in evaluated.items() if name in each}
-                found.append({"backend": backend} | _row(summary, mine))
+                # what older runs do not name, they did not have
+                row = {"backend": config["backend"], "solve_dual": config["algo"].get("solve_dual", False)}
+                found.append(row | _row(summary, mine))
     order = lambda row: (TASKS.index(row["task"]), ALGORITHMS.index(row["algo"]), *_run(row), row["seed"])
     return sorted(found, key=order)
 
 
-def _run(row: dict[str, Any]) -> tuple[str, str, str]:
-    return row["algo"], row["preset"], {"cpu": "CPU", "mjx": "GPU"}[row["backend"]]
+def _run(row: dict[str, Any]) -> tuple[str, ...]:
+    fast_speed = (row["algo"], row["preset"]) == ("focops", "fast") and row["task"].endswith("Speed")
+    how = row["preset"] + " with Eq. 14 and a lead" * (fast_speed and not row["solve_dual"])
+    return row["algo"], how, {"cpu": "CPU", "mjx": "GPU"}[row["backend"]]
 
 
 def _evaluations(grid: Path, way: str) -> dict[str, Any]:
