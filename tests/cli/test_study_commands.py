@@ -32,14 +32,14 @@ def test_plot_draws_beside_the_runs_and_prints_a_table(tmp_path, capsys, screen)
 
 def test_plot_says_of_a_run_without_an_episode_that_there_is_nothing_to_compare(tmp_path, capsys, screen):
     assert cli.main(["plot", str(make_run(tmp_path / "run", done=2))]) == 0
-    assert "HopperSpeed-v0: no episode has ended yet, so there is nothing to compare" in capsys.readouterr().out
+    assert "HopperSpeed-v0: no training episode has ended, so there is nothing to compare" in capsys.readouterr().out
 
 
 def test_plot_names_the_runs_that_are_drawn_but_not_in_its_tables(tmp_path, capsys):
     make_run(tmp_path / "long")
     make_run(tmp_path / "short", done=2, algo={"temperature": 2.0})
     assert cli.main(["plot", str(tmp_path), "--out", str(tmp_path / "p.html")]) == 0
-    line = "Not in the tables: focops · temperature 2: no episode has ended yet."
+    line = "Not in the tables: focops · temperature 2: no training episode has ended."
     assert line in capsys.readouterr().out
     assert line in (tmp_path / "p.html").read_text()
 

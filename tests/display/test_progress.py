@@ -185,7 +185,7 @@ def test_displays_say_that_the_policy_is_being_evaluated() -> None:
 
 def test_a_summary_without_an_episode_says_so() -> None:
     none = {"speed": None}
-    assert "no episode has ended yet" in summary(
+    assert "no training episode has ended" in summary(
         return_mean=None, discounted_cost_mean=none, undiscounted_cost_mean=none
     )
 

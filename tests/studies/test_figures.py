@@ -61,13 +61,16 @@ def test_a_run_that_has_just_begun_is_a_dot(tmp_path):
 
 
 def test_a_plot_without_a_curve_says_why_along_the_axis_of_the_others(tmp_path):
-    make_run(tmp_path / "run", done=2)  # no episode has ended yet
+    make_run(tmp_path / "run", done=2)  # no training episode has ended
     returns, cost, *_, kl = figures.draw(grouped(read([tmp_path]).runs)).axes
-    assert [axes.texts[0].get_text() for axes in (returns, cost)] == ["no episode has ended yet"] * 2
+    assert [axes.texts[0].get_text() for axes in (returns, cost)] == ["no training episode has ended"] * 2
     assert returns.get_xlim() == kl.get_xlim() == (2048, 4096)
     make_run(tmp_path / "begun", seed=1, done=0)
     drawn = figures.draw(grouped(read([tmp_path / "begun"]).runs)).axes
-    assert [axes.texts[0].get_text() for axes in drawn] == ["no episode has ended yet", "no iteration has ended yet"]
+    assert [axes.texts[0].get_text() for axes in drawn] == [
+        "no training episode has ended",
+        "no iteration has ended yet",
+    ]
     assert not any(axes.get_xticks().size for axes in drawn)
 
 

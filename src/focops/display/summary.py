@@ -90,7 +90,7 @@ Row = tuple[str, Sequence[Any]]
 
 def _training(summary: Summary) -> list[Row]:
     if summary["return_mean"] is None:
-        return [("training mean", ["no episode has ended yet"])]
+        return [("training mean", ["no training episode has ended"])]
     mean = number(summary["return_mean"])
     rows: list[Row] = [("training mean", [f"return {mean} (last {summary.get('training_episodes', 100)} episodes)"])]
     sums = _sums(summary)

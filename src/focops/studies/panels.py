@@ -12,7 +12,7 @@ _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#
 _DASHES = ("solid", "dash", "dashdot", "longdash", "dot")
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "star", "triangle-down", "pentagon", "triangle-left")
 """One more than colours. No crosses: those are the published figures."""
-NO_EPISODE = "no episode has ended yet"
+NO_EPISODE = "no training episode has ended"
 
 
 class Style(NamedTuple):
