@@ -196,3 +196,21 @@ def test_noise_in_the_cost_return_asks_for_little_however_little_a_step_is_worth
         np.testing.assert_allclose(asked(error, 2.0), 2 * asked(error, 1.0), rtol=1e-4)
         assert 0 < asked(error, 1.0) < 0.11
     assert exact >= asked(1.0, 1.0)
+
+
+def test_far_below_the_limit_an_update_need_not_look_at_the_cost_and_near_it_must():
+    """w is 300 and the standard error 4: at 60 below, ν is 0 although cost follows reward."""
+    advantage, cost_advantage = advantages(2, 1)
+    limited = {}
+    for below in (0.0, 4.0, 8.0, 12.0, 60.0):
+        lower, lasting = multipliers.wanted(
+            jnp.zeros(1), jnp.array([-below]), jnp.array([4.0]), jnp.array([300.0]), 0.0, CONFIG
+        )
+        assert float(lasting[0]) == 0.0
+        limited[below] = (
+            float(lower[0]),
+            float(SOLVED(jnp.asarray(advantage), jnp.asarray(cost_advantage), lower, 5.0)[0]),
+        )
+    np.testing.assert_allclose([limited[b][0] for b in (0.0, 4.0, 8.0)], [0.0, -0.04, -0.08], atol=1e-6)
+    np.testing.assert_allclose(limited[12.0][0], -0.12 - 30 * 4 / 300, rtol=1e-5)
+    assert limited[0.0][1] > limited[8.0][1] > limited[12.0][1] > limited[60.0][1] == 0.0

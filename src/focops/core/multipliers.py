@@ -19,6 +19,10 @@ _PULL = 3.0
 on our tasks, so up to half of a violation is taken back by one."""
 _PATIENCE = 50.0
 """Updates after which a lasting violation asks for twice as much."""
+_FREE = 30.0
+"""As `_PULL`, beside it, for what J_C is below the limit by more than `_BELOW` standard errors. Advantages are mostly
+noise, so that J_C rises far slower than they promise."""
+_BELOW = 2.0
 _NOISE = 0.1
 """E[d·Â_C] that a standard error of J_C asks for at most."""
 _SHORTEST = 0.1
@@ -130,12 +134,14 @@ def wanted(
     """By how much an update is to lower the costs, as −E[d·Â_C], to take a violation J_C − b back; and the part of it
     that lasts: the sum of past violations, not below 0, for what the advantages promise and the policy does not do.
 
-    J_C has the standard error `error`: what an update is asked for must not follow it far. With `settle` more is asked
-    for as the policy's steps shrink, for each then does less, and J_C is known better.
+    J_C has the standard error `error`: what an update is asked for must not follow it far. Where J_C is certainly below
+    the limit, nearly everything is allowed, so that a limit that is far away does not slow the policy down. With
+    `settle` more is asked for as the policy's steps shrink, for each then does less, and J_C is known better.
     """
     left = jnp.where(config.settle, jnp.maximum(1.0 - progress, _SHORTEST), 1.0)
     pull = _PULL / (left * worth + 1e-9)
     now = violation * pull / jnp.maximum(pull * error / _NOISE, 1.0)
+    now -= _FREE * jnp.maximum(-violation - _BELOW * error, 0.0) / (worth + 1e-9)
     lasting = jnp.clip(lasting + left * now / _PATIENCE, 0.0, _STEEPEST)
     return jnp.clip(now + lasting, -1.0, _STEEPEST), lasting
 
