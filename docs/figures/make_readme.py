@@ -62,7 +62,7 @@ def main() -> None:
         label="the delivered policy, on fresh episodes",
     )  # fmt: skip
     axes.set(xlabel="thousand samples", ylabel="J_C, cost of an episode", ylim=(0, None), xlim=(0, STEPS / 1000))
-    axes.legend(frameon=False, loc=(0.4, 0.4))
+    axes.legend(frameon=False, loc=(0.4, 0.03))
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig("docs/figures/readme.png", dpi=110)
     print({algo: run.summary["policy"]["sampled"]["discounted_cost"] for algo, run in runs.items()})
