@@ -158,3 +158,15 @@ def test_a_run_whose_checkpoint_has_no_standard_error_of_the_cost_return_ends_in
     api.resume(run)
     found = results(run)
     assert [found[name] for name in ("policy", "metrics")] == [whole[name] for name in ("policy", "metrics")]
+
+
+def test_a_checkpoint_with_fewer_candidates_resumes_with_none(tmp_path):
+    """Once there were six, of the last quarter, and none was said to be within its aim."""
+    stops = iter([False] * 5 + [True])
+    run = api.run(tiny(OURS, tmp_path / "run", margin="auto"), should_stop=lambda: next(stops)).path
+    arrays, meta = checkpoint.load(run / "checkpoint" / "00000005.safetensors")
+    kept = {name: array for name, array in arrays.items() if name.startswith("candidates")}
+    older = {name: array[:6] for name, array in kept.items() if not name.endswith(".within")}
+    assert len(older) == len(kept) - 1
+    checkpoint.save(run / "checkpoint", 5, {k: v for k, v in arrays.items() if k not in kept} | older, meta)
+    assert api.resume(run).summary["finished"]

@@ -1,5 +1,7 @@
 """Numbers as people read them."""
 
+import numpy as np
+
 
 def number(value: float | None) -> str:
     """About four digits; a dash for nothing."""
@@ -27,3 +29,8 @@ def clock(seconds: float | None) -> str:
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
+
+
+def is_below(aim: float | None, limit: float) -> bool:
+    """Whether a margin puts what is aimed at, a number of float32, below the limit."""
+    return aim is not None and aim < float(np.float32(limit))

@@ -5,7 +5,6 @@ import time
 from collections.abc import Collection, Sequence
 from typing import Any, Protocol, TextIO
 
-import numpy as np
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
@@ -13,7 +12,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from focops.display.numbers import clock, count, number
+from focops.display.numbers import clock, count, is_below, number
 
 Record = dict[str, Any]
 PLAIN_SECONDS = 5.0
@@ -234,11 +233,6 @@ def limit_and_aim(record: Record, name: str) -> str:
     """The limit of a cost, and what is aimed at where that is below it by a margin."""
     limit, aim = record[f"cost_limit/{name}"], record.get(f"cost_aim/{name}")
     return number(limit) + (f", aim {number(aim)}" if is_below(aim, limit) else "")
-
-
-def is_below(aim: float | None, limit: float) -> bool:
-    """Whether a margin puts what is aimed at, a number of float32, below the limit."""
-    return aim is not None and aim < float(np.float32(limit))
 
 
 _COST_KEYS = ("discounted_cost_mean", "cost_return_estimate", "cost_limit", "nu", "undiscounted_cost_mean")

@@ -7,8 +7,8 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from focops.display.numbers import clock, count, number
-from focops.display.progress import against, is_below
+from focops.display.numbers import clock, count, is_below, number
+from focops.display.progress import against
 
 Summary = dict[str, Any]
 """As in summary.json."""

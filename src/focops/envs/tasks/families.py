@@ -71,7 +71,7 @@ on SafetyPointGoal1 the cost stayed at twice the limit with the published bound;
 of a cost that is known badly, and beyond 5 the cost never fell, but rose. The rates, the minibatch and stop_in_epoch of
 the speed tasks: larger steps learn more there; on SafetyPointGoal1 they followed the noise in the cost advantages.
 nu_rate: a circle's run has 200 updates, and at 2e-3 ν still rises at its end, with the cost of PointCircle above the
-limit. solve_dual: on the speed tasks more reward at the same cost (docs/focops.md). project_std, std_end and settle: on
+limit. solve_dual: on HalfCheetahSpeed more reward at the same cost. project_std, std_end and settle: on
 circles they end with less reward, and in a run of few updates ν must not slow down. HumanoidSpeed has the published
 learning rates and stopping rule: with 270 observations and 17 actions one step of the networks goes far, and at the
 other tasks' rates it learned far less."""
