@@ -23,6 +23,7 @@ _FREE = 30.0
 """As `_PULL`, beside it, for what J_C is below the limit by more than `_BELOW` standard errors. Advantages are mostly
 noise, so that J_C rises far slower than they promise."""
 _BELOW = 2.0
+"""Standard errors of J_C."""
 _NOISE = 0.1
 """E[d·Â_C] that a standard error of J_C asks for at most."""
 _SHORTEST = 0.1
