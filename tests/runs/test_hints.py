@@ -56,6 +56,12 @@ def test_a_bound_that_float32_rounds_down_is_reached_too():
     )
 
 
+def test_a_bound_of_zero_gives_the_cost_no_weight():
+    algo = dataclasses.replace(default_config().algo, nu_max=0.0)
+    (hint,) = hints(dataclasses.replace(default_config(), algo=algo), SPEC, records(5), None)
+    assert hint == "ν of speed could not leave 0, so its cost had no weight: leave --algo.nu-max 0 out"
+
+
 def test_no_finished_episode_in_many_batches_is_said_with_what_to_try():
     (hint,) = told(records(30, episodes_finished=0, cost_return_estimate=0.0))
     assert hint.startswith("no episode was finished in the last 30 batches, of 64 steps in each environment")

@@ -32,8 +32,14 @@ def test_runs_group_by_task_algorithm_and_settings_that_differ(tmp_path):
 
 def test_a_setting_that_older_runs_lack_does_not_part_them_from_newer_ones(tmp_path):
     make_run(tmp_path / "old", seed=0)
-    make_run(tmp_path / "new", seed=1, algo={"settle": 0.0}, threads=8)
+    make_run(tmp_path / "new", seed=1, algo={"settle": False}, threads=8)
     assert [group.label for group in groups(tmp_path)] == ["focops"]
+
+
+def test_a_setting_that_older_runs_lack_has_its_default_there(tmp_path):
+    make_run(tmp_path / "old", seed=0)
+    make_run(tmp_path / "new", seed=0, algo={"solve_dual": True})
+    assert [g.label for g in groups(tmp_path)] == ["focops · solve_dual False", "focops · solve_dual True"]
 
 
 def test_the_same_seed_twice_is_not_two_samples(tmp_path):

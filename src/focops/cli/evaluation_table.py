@@ -133,8 +133,8 @@ def _basis(name: str, c: ConstraintResult, unseen_share: float) -> str:
     if c.unseen_cost is None:
         return text
     verdict, least = ("violated", "at least") if c.verdict == "violated" else ("satisfied", "at most")
-    unseen = f"kinds of episode not seen, up to {100 * unseen_share:.2g}% of all,"
-    return f"{text}; {verdict} if {unseen} cost {least} {number(c.unseen_cost)} on average"
+    rare = f"rare episodes that none of these was like (at most {100 * unseen_share:.2g}% of all)"
+    return f"{text}; {verdict} as long as {rare} cost {least} {number(c.unseen_cost)} on average"
 
 
 def _row(table: Table, name: str, estimate: Estimate) -> None:

@@ -28,7 +28,9 @@ def hints(config: TrainConfig, spec: Spec, records: Sequence[Record], policy: di
 
 def _at_its_bound(config: TrainConfig, constraint: Constraint, records: Sequence[Record]) -> str:
     bound = getattr(config.algo, "nu_max", math.inf)
-    if not 0 < bound < math.inf:
+    if bound == 0:
+        return f"ν of {constraint.name} could not leave 0, so its cost had no weight: leave --algo.nu-max 0 out"
+    if bound == math.inf:
         return ""
     nus = [record.get(f"nu/{constraint.name}") for record in records]
     at_bound = sum(nu is not None and nu >= np.float32(bound) for nu in nus)

@@ -1,5 +1,6 @@
 """Runs that differ only in their seed, and their mean curves."""
 
+import functools
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +9,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from focops.algorithms import ALGORITHMS, is_constrained
+from focops.config import TrainConfig
 from focops.core.spec import Constraint
+from focops.runs.config_json import config_to_flat_json
 from focops.studies import statistics
 from focops.studies.results import RunResult
 
@@ -105,7 +108,7 @@ def common_settings(runs: Sequence[RunResult]) -> dict[str, Any]:
 
 def _family(runs: Sequence[RunResult]) -> list[Group]:
     varied = _varied(runs)
-    chosen = [{name: run.settings.get(name) for name in varied} for run in runs]
+    chosen = [{name: _setting(run, name) for name in varied} for run in runs]
     if _repeats_a_seed(runs, chosen):  # the same twice, as with another version: apart, by where they are
         places = [run.path.parent.name for run in runs]
         if _repeats_a_seed(runs, places):
@@ -122,10 +125,21 @@ def _family(runs: Sequence[RunResult]) -> list[Group]:
 
 
 def _varied(runs: Sequence[RunResult]) -> list[str]:
-    """A setting that older runs do not have yet counts among those that have it."""
     names = dict.fromkeys(name for run in runs for name in run.settings if name not in _NO_EFFECT)
-    values = {name: {json.dumps(run.settings[name]) for run in runs if name in run.settings} for name in names}
+    values = {name: {json.dumps(_setting(run, name)) for run in runs} for name in names}
     return [name for name in names if len(values[name]) > 1]
+
+
+def _setting(run: RunResult, name: str) -> Any:
+    """As in the run's config. What did not exist yet when it was written has its default, which is as published."""
+    return run.settings.get(name, _defaults(run.algorithm).get(name))
+
+
+@functools.cache
+def _defaults(algorithm: str) -> dict[str, Any]:
+    """Of all settings, as config.json writes them; {} of an algorithm that is not known here."""
+    own = ALGORITHMS[algorithm].Config() if algorithm in ALGORITHMS else None
+    return config_to_flat_json(TrainConfig(own, algorithm)) if own is not None else {}
 
 
 def _repeats_a_seed(runs: Sequence[RunResult], settings: Sequence[Any]) -> bool:
