@@ -14,6 +14,7 @@ from typing import Any
 
 from focops import cli
 from focops.cli import arguments
+from focops.config import default_config
 from focops.studies.results import read
 from focops.tuning import space as spaces
 from focops.tuning.search import Outcome, Search, Trial, mean
@@ -65,10 +66,12 @@ def write() -> None:
     within = sum(trial.outcome is not None and trial.outcome.worst == 0 for trial in trials())
     settings = ", ".join(f"`{name}` {value}" for name, value in found["settings"].items())
     assert first is not None
+    default = default_config(f"{TASK}-v0").algo
     lines = [
         "# A search from a bad start",
         "",
-        f"`focops tune` began at temperature 30 (default 1.5) and policy-rate 3e-5 (default 3e-4) on {TASK}, {STEPS}"
+        f"`focops tune` began at temperature 30 (default {default.temperature:g}) and policy-rate 3e-5 (default"
+        f" {default.policy_rate:g}) on {TASK}, {STEPS}"
         f" samples and one seed a trial. That start has a return of {first.reward:.0f}. Of {sum(states.values())}"
         f" trials {states['done']} were trained to their end, {within} of them within the limit;"
         f" {states['pruned']} were given up, {states['failed']} failed. The best, trial {found['trial']}, has a"
@@ -80,7 +83,7 @@ def write() -> None:
         "|---|---|---|---|",
         *(_row(name, runs) for name, runs in _delivered().items()),
         "",
-        f"Mean ± standard deviation over seeds; 50 episodes each, with sampled actions. {_verdict()}",
+        f"Mean ± standard deviation over seeds; {_episodes()} episodes each, with sampled actions. {_verdict()}",
         "",
         "```sh",
         COMMAND,
@@ -104,6 +107,12 @@ def _delivered() -> dict[str, list[Outcome]]:
     }
 
 
+def _episodes() -> int:
+    """Of each policy."""
+    (number,) = {run.delivered.episodes for name in compared() for run in read([BASE / name]).runs if run.delivered}
+    return number
+
+
 def _row(name: str, runs: list[Outcome]) -> str:
     rewards, costs = [run.reward for run in runs], [run.costs["speed"] for run in runs]
     spread = [f"{statistics.mean(each):.1f} ± {statistics.stdev(each):.1f}" for each in (rewards, costs)]
@@ -122,8 +131,8 @@ def _verdict() -> str:
     order = (means["best"].worst, -means["best"].reward) <= (means["default"].worst, -means["default"].reward)
     return (
         f"In return the setting that was found {reaches} the default: {difference:+.0f} ± {error:.0f} (standard error)."
-        f" By what the search optimises, limits first, it is {'better' if order else 'worse'}: its mean cost is"
-        f" {kept['best']} the limit, the default's is {kept['default']} it."
+        f" By what the search optimises, limits first, it is {'better' if order else 'worse'}; its mean cost is"
+        f" {kept['best']} the limit, the default's is {kept['default']} the limit."
     )
 
 
