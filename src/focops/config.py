@@ -62,8 +62,8 @@ class TrainConfig:
     """How far below each limit to stay, as a share of it (0.02: by 2%), so that the last policy, whose cost is known
     only by estimate, keeps it. auto: by 0.5%, the standard error that this estimate will have at the end (5% at most),
     and 3.3 standard errors of a mean over 400 episodes (15% at most), so that an evaluation can find it satisfied; and
-    of six policies of its end, a run delivers the best that is found within its limits. 0: aim at the limit itself, as
-    published. In [0, 1)."""
+    of nine policies of its second half, a run delivers the best that is found within its limits. 0: aim at the limit
+    itself, as published. In [0, 1)."""
     num_envs: int = 32
     """E: environments stepped side by side; must divide the batch. ≥ 1."""
     batch_size: int = 2048
@@ -107,7 +107,7 @@ class TrainConfig:
 
     @property
     def candidates(self) -> int:
-        """How many policies of its end a run keeps, to deliver the best that is found within its limits."""
+        """How many policies of its second half a run keeps, to deliver the best that is found within its limits."""
         return CANDIDATES if self.margin == "auto" and is_constrained(self.algorithm) else 0
 
 

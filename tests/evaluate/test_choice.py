@@ -39,7 +39,9 @@ def acting(cost: float, reward: float, mean_cost: float | None = None, mean_rewa
     [
         ([(9, 0)], [0]),
         ([(11, 0)], [0]),
-        ([(9, 1), (8, 3), (9, 2)], [1, 2, 0]),  # by reward
+        ([(9, 4), (8, 3), (7, 1), (6, 2), (5, 0)], [0, 1, 4]),  # by reward, then the cheapest
+        ([(9, 4), (9.5, 3), (8, 1), (7, 2)], [0, 3, 2]),  # what costs more than one that failed is no way out
+        ([(8, 3), (9, 2), (8.5, 1)], [0, 2, 1]),  # unless nothing else is left
         ([(11, 9), (8, 3), (10.01, 9), (9, 4)], [3, 1]),  # within alone; about the limit is undecided
         ([(12, 3), (11, 1), (13, 9)], [1]),  # none: the least cost
         ([(9, 1), (9, 1)], [0, 1]),  # the newest of equals
@@ -47,7 +49,7 @@ def acting(cost: float, reward: float, mean_cost: float | None = None, mean_rewa
         ([(9, 1, 13, 1), (12, 1, 11, 1)], [1]),
     ],
 )
-def test_policies_within_their_limits_are_tried_by_their_reward(screened: list[Any], expected: list[int]) -> None:
+def test_policies_are_tried_by_reward_and_then_by_cost(screened: list[Any], expected: list[int]) -> None:
     assert order([acting(*each) for each in screened]) == expected
 
 
@@ -86,9 +88,10 @@ class Trials:
         ([(9, 1, 9, 9), (9, 2, 9, 9)], 1),
         ([(9, 1, 9, 9), (9, 2, 9, 11)], 0),  # its mean action is not within
         ([(9, 1, 11, 9), (9, 2, 9, 11)], 1),  # of none: sampled actions decide
-        ([(9, 1, 11, 11), (9, 2, 11, 11)], 1),
+        ([(9, 1, 11, 11), (9, 2, 12, 12)], 0),  # or else the cost
         ([(11, 1, 9, 9), (9, 2, 9, 9), (9, 3, 11, 9), (9, 4, 11, 9)], 1),
-        ([(9, 1, 9, 9), (9, 2, 11, 11), (9, 3, 11, 11), (9, 4, 11, 11)], 3),  # only so many are tried
+        ([(9, 1, 9, 9), (8, 2, 11, 11), (7, 3, 11, 11), (8.5, 4, 11, 11)], 3),  # only so many are tried
+        ([(9, 4, 11, 11), (8.5, 3, 11, 11), (8, 2, 11, 11), (7, 1, 9, 9)], 3),  # the last of them is the cheapest
     ],
 )
 def test_the_best_policy_that_is_within_both_ways_on_other_episodes_is_delivered(

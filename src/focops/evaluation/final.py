@@ -197,7 +197,7 @@ def deliver(policies: Sequence[Sequence[Trained]], evaluate: Evaluate, tries: in
     orders = [[0] for _ in policies]
     if len(policies[0]) > 1:
         screened = iter(evaluate([policy for own in policies for policy in own], SCREENING))
-        orders = [order([next(screened) for _ in own])[:tries] for own in policies]
+        orders = [order([next(screened) for _ in own], tries) for own in policies]
     found: list[list[Acting]] = [[] for _ in policies]
     waiting = list(range(len(policies)))
     while waiting:
@@ -218,21 +218,33 @@ def spread(policies: Sequence[Trained], count: int) -> Sequence[Trained]:
     return policies[:: -(-len(policies) // max(1, count))]
 
 
-def order(screened: Sequence[Acting]) -> list[int]:
-    """The policies that keep their limits, from the most reward to the least; if none does, the one that costs least
-    beside its limits. Of the two ways to act, the worse one counts."""
-    within = [i for i, acting in enumerate(screened) if _within(acting)]
-    if not within:
-        return [min(range(len(screened)), key=lambda i: max(map(_excess, screened[i])))]
-    return sorted(within, key=lambda i: -min(found.reward.mean for found in screened[i]))
+def order(screened: Sequence[Acting], tries: int = TRIES) -> list[int]:
+    """The policies to try, one after another until one keeps its limits, of those that kept them here; if none did, the
+    one that costs least beside its limits. Of the two ways to act, the worse one counts.
+
+    First the one with the most reward. What fails then had looked cheaper than it is, so the next is the one with the
+    most reward among the cheaper ones, and the last of several tries is the cheapest.
+    """
+    cost = lambda i: max(map(_excess, screened[i]))
+    reward = lambda i: min(found.reward.mean for found in screened[i])
+    left = [i for i, acting in enumerate(screened) if _within(acting)]
+    if not left:
+        return [min(range(len(screened)), key=cost)]
+    chosen = [max(left, key=reward)]
+    while len(chosen) < tries and len(chosen) < len(left):
+        others = [i for i in left if i not in chosen]
+        cheaper = [i for i in others if cost(i) < cost(chosen[-1])]
+        is_last = len(chosen) == tries - 1
+        chosen.append(min(others, key=cost) if is_last or not cheaper else max(cheaper, key=reward))
+    return chosen
 
 
 def _best(tried: Sequence[Acting]) -> int:
     """The one that keeps its limits with sampled and with mean actions; if none does, the first that does with sampled
-    ones; if none does, the first."""
+    ones; if none does, the one that costs least beside its limits."""
     both = [k for k, acting in enumerate(tried) if _within(acting)]
     sampled = [k for k, acting in enumerate(tried) if keeps_limits(acting[0])]
-    return [*both, *sampled, 0][0]
+    return [*both, *sampled, min(range(len(tried)), key=lambda k: max(map(_excess, tried[k])))][0]
 
 
 def _within(acting: Acting) -> bool:

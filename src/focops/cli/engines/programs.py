@@ -23,8 +23,10 @@ from focops.runs.sinks import asked_for
 COMMAND = "program"
 """What `focops.cli.child` calls `train`."""
 _ORDER, _OUTCOMES = "order.json", "outcomes.json"
-_MEMORY = 0.75
-"""Of the device's, the share that JAX takes for all programs together, as by default for one; Warp needs the rest."""
+_MEMORY = 0.5
+"""Of the device's, the share that JAX takes for all programs together; Warp and the graphs need the rest. With 0.75, as
+JAX takes by default for one, 11 programs of up to 142 runs filled an H200, and 5 of the 8 that followed could not
+start."""
 
 
 class Programs:
