@@ -2,14 +2,12 @@
 
 What is compared are studies in folders of runs/learning; each command resumes what it has begun:
 
-    focops study speed-limit --preset fast --algos focops --seeds 32 --engine gpu --jobs 6 --out runs/learning/focops
-    focops study speed-limit --preset fast --algos ppo ppo_lagrangian trpo_lagrangian cpo --seeds 16 --engine gpu \\
-        --jobs 8 --out runs/learning/others
-    focops train HopperSpeed --seeds 0..15 --algo.solve-dual False --out runs/learning/lead        # and other tasks
+    python benchmarks/paper.py begin runs/paper && focops resume runs/paper --jobs 8                # on a GPU
+    python benchmarks/paper.py split runs/paper runs/studies && mv runs/studies/speed-limit runs/learning/speed
+    python benchmarks/learning.py --evaluate runs/learning/speed --match "*,focops,*" --backend mjx   # 400 episodes
     focops study circle --preset fast --algos focops --seeds 10 --engine gpu --jobs 2 --out runs/learning/circle
-    focops train PointCircle --seeds 0..9 --backend mjx --out runs/learning/point
+    focops train PointCircle --seeds 0..9 --out runs/learning/point
     focops study speed-limit --algos focops --seeds 3 --out runs/learning/paper                   # on a CPU
-    python benchmarks/learning.py --evaluate runs/learning/focops --backend mjx                   # 400 episodes each
     python benchmarks/learning.py                                                                 # results/learning
 
 The page is made from whatever is there and finished.
@@ -53,10 +51,10 @@ runs.tar.xz`, then `focops report learning`, makes a page to look around in.
 """
 
 
-def evaluate(grid: Path, tasks: Sequence[str], backend: str) -> None:
+def evaluate(grid: Path, tasks: Sequence[str], match: str, backend: str) -> None:
     """The delivered policies of a grid on more episodes, task by task."""
     for task in tasks:
-        files = sorted(grid.glob("*/summary.json"))
+        files = sorted(grid.glob(f"{match}/summary.json"))
         runs = [str(file.parent) for file in files if json.loads(file.read_text())["task"] == f"{task}-v0"]
         for way, flags in WAYS.items():
             file = grid / f"evaluated-{task}-{way}.json"
@@ -102,7 +100,7 @@ def _row(summary: dict[str, Any], evaluated: dict[str, Any]) -> dict[str, Any]:
     row |= {"preset": summary["preset"], "seed": summary["seed"], "reward": summary["return_mean"]}
     row |= {"cost": summary["discounted_cost_mean"][name] / limit, "aim": summary["cost_aim"][name] / limit}
     row |= dict.fromkeys([f"{way}_{what}" for way in WAYS for what in ("reward", "cost", "verdict")])
-    row["episodes"], at_the_end = None, summary["policy"] or {}
+    episodes, at_the_end = [], summary["policy"] or {}
     for way in WAYS:
         if way in evaluated:
             found, cost = evaluated[way], evaluated[way]["constraints"][name]
@@ -113,8 +111,8 @@ def _row(summary: dict[str, Any], evaluated: dict[str, Any]) -> dict[str, Any]:
         else:
             continue
         row |= {f"{way}_reward": reward, f"{way}_cost": paid / limit, f"{way}_verdict": verdict}
-        row["episodes"] = found["episodes"]
-    return row
+        episodes.append(str(found["episodes"]))
+    return row | {"episodes": ", ".join(dict.fromkeys(episodes)) or None}
 
 
 def write() -> None:
@@ -132,7 +130,7 @@ def write() -> None:
             lines.append(f"| {task} | *the paper* | {paper.seeds} | {score} | | | | | | |")
         for key in dict.fromkeys(_run(row) for row in runs if row["task"] == task):
             own = [row for row in runs if (row["task"], *_run(row)) == (task, *key)]
-            aim, episodes = np.mean([row["aim"] for row in own]), {str(row["episodes"]) for row in _evaluated(own)}
+            aim, episodes = np.mean([row["aim"] for row in own]), {row["episodes"] for row in _evaluated(own)}
             cells = f"{len(own)} | {_mean(own, 'reward', 'cost')} | {aim:.3f} | {'–'.join(sorted(episodes))}"
             lines.append(f"| {task} | {', '.join(key)} | {cells} | {_delivered(_evaluated(own))} |")
     made = HEAD + "\n".join(lines) + "\n\n![curves](curves.png)\n"
@@ -167,6 +165,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--evaluate", type=Path, metavar="GRID", help="run 400 episodes of each of its policies")
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=TASKS, help="of --evaluate")
+    parser.add_argument("--match", default="*", metavar="GLOB", help="of --evaluate: only runs of such names")
     parser.add_argument("--backend", choices=("cpu", "mjx"), default="cpu", help="of --evaluate")
     options = parser.parse_args()
-    evaluate(options.evaluate, options.tasks, options.backend) if options.evaluate else write()
+    evaluate(options.evaluate, options.tasks, options.match, options.backend) if options.evaluate else write()
