@@ -220,10 +220,8 @@ def spread(policies: Sequence[Trained], count: int) -> Sequence[Trained]:
 
 def order(screened: Sequence[Acting], tries: int = TRIES) -> list[int]:
     """The policies to try, one after another until one keeps its limits, of those that kept them here; if none did, the
-    one that costs least beside its limits. Of the two ways to act, the worse one counts.
-
-    First the one with the most reward. What fails then had looked cheaper than it is, so the next is the one with the
-    most reward among the cheaper ones, and the last of several tries is the cheapest.
+    one that costs least beside its limits. Of the two ways to act, the worse one counts. First the one with the most
+    reward; if that fails, the one with the most reward among the cheaper ones; the last try is the cheapest of all.
     """
     cost = lambda i: max(map(_excess, screened[i]))
     reward = lambda i: min(found.reward.mean for found in screened[i])
@@ -231,11 +229,10 @@ def order(screened: Sequence[Acting], tries: int = TRIES) -> list[int]:
     if not left:
         return [min(range(len(screened)), key=cost)]
     chosen = [max(left, key=reward)]
-    while len(chosen) < tries and len(chosen) < len(left):
+    while len(chosen) < min(tries, len(left)):
         others = [i for i in left if i not in chosen]
-        cheaper = [i for i in others if cost(i) < cost(chosen[-1])]
-        is_last = len(chosen) == tries - 1
-        chosen.append(min(others, key=cost) if is_last or not cheaper else max(cheaper, key=reward))
+        cheaper = [i for i in others if cost(i) < cost(chosen[-1])] if len(chosen) < tries - 1 else []
+        chosen.append(max(cheaper, key=reward) if cheaper else min(others, key=cost))
     return chosen
 
 
