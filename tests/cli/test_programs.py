@@ -97,7 +97,7 @@ def test_programs_at_once_share_the_memory_of_the_device(
     monkeypatch.delenv("XLA_PYTHON_CLIENT_MEM_FRACTION", raising=False)
     monkeypatch.setattr(local.Local, "run", lambda *_: seen.append(os.environ["XLA_PYTHON_CLIENT_MEM_FRACTION"]))
     Programs(ResumeOptions(tmp_path, jobs=9)).run(jobs, Watch(Display(), []))
-    assert seen == ["0.375"]  # there are but two
+    assert seen == ["0.250"]  # there are but two
     assert "XLA_PYTHON_CLIENT_MEM_FRACTION" not in os.environ
     monkeypatch.setenv("XLA_PYTHON_CLIENT_MEM_FRACTION", "0.1")
     Programs(ResumeOptions(tmp_path, jobs=2)).run(jobs, Watch(Display(), []))
