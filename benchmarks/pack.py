@@ -19,15 +19,19 @@ from focops.runs.directory import RunDirectory
 from focops.runs.portable import portable_files
 
 KEPT = ("iteration", "samples", "steps", "elapsed_s", "return_mean", "kl", "entropy")
-PLAIN = ("config.json", "summary.json")
 KEPT_OF_EACH = ("discounted_cost_mean", "cost_limit", "cost_aim", "nu")
 """Of each constraint."""
+PLAIN = ("config.json", "summary.json")
+"""Of a run that was packed before, without its policy."""
 
 
 def packed(base: Path, match: str, records: int, policies: bool) -> Iterator[tuple[str, bytes]]:
     """The names below `base` and the contents of all files."""
-    for file in sorted([*base.rglob("grid.json"), *base.rglob("study.json"), *base.rglob("evaluated-*.json")]):
+    for file in sorted([*base.rglob("grid.json"), *base.rglob("study.json")]):
         yield str(file.relative_to(base)), file.read_bytes()
+    for file in sorted(base.rglob("evaluated-*.json")):
+        found = [each | {"run": Path(each["run"]).name} for each in json.loads(file.read_bytes())]
+        yield str(file.relative_to(base)), json.dumps(found, indent=2).encode()
     for config in sorted(base.rglob(f"{match}/config.json")):
         run = RunDirectory(config.parent)
         if run.summary is None or not run.summary["finished"]:

@@ -1,7 +1,7 @@
 """The paper's studies of the six speed tasks as one grid: on an accelerator, runs of several studies share a program.
 
     python benchmarks/paper.py begin runs/paper                # writes grid.json; nothing is trained yet
-    focops resume runs/paper --jobs 10                         # trains it, or goes on where it was stopped
+    focops resume runs/paper --jobs 8                          # trains it, or goes on where it was stopped
     python benchmarks/paper.py split runs/paper runs/studies   # a folder for each study, as `focops study` makes it
 
 Seeds: 32 of FOCOPS, 16 of the other algorithms, 10 of PPO and of each threshold, 3 at each λ and ν_max. Thresholds

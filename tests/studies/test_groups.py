@@ -36,6 +36,12 @@ def test_a_setting_that_older_runs_lack_does_not_part_them_from_newer_ones(tmp_p
     assert [group.label for group in groups(tmp_path)] == ["focops"]
 
 
+def test_a_setting_that_newer_runs_lack_does_not_part_them_from_older_ones(tmp_path):
+    make_run(tmp_path / "old", seed=0, algo={"cost_fade": 0.0})
+    make_run(tmp_path / "new", seed=1)
+    assert [group.label for group in groups(tmp_path)] == ["focops"]
+
+
 def test_a_setting_that_older_runs_lack_has_its_default_there(tmp_path):
     make_run(tmp_path / "old", seed=0)
     make_run(tmp_path / "new", seed=0, algo={"solve_dual": True})

@@ -223,7 +223,7 @@ def order(screened: Sequence[Acting], tries: int = TRIES) -> list[int]:
     one that costs least beside its limits. Of the two ways to act, the worse one counts. First the one with the most
     reward; if that fails, the one with the most reward among the cheaper ones; the last try is the cheapest of all.
     """
-    cost = lambda i: max(map(_excess, screened[i]))
+    cost = lambda i: _excess(screened[i])
     reward = lambda i: min(found.reward.mean for found in screened[i])
     left = [i for i, acting in enumerate(screened) if _within(acting)]
     if not left:
@@ -241,7 +241,7 @@ def _best(tried: Sequence[Acting]) -> int:
     ones; if none does, the one that costs least beside its limits."""
     both = [k for k, acting in enumerate(tried) if _within(acting)]
     sampled = [k for k, acting in enumerate(tried) if keeps_limits(acting[0])]
-    return [*both, *sampled, min(range(len(tried)), key=lambda k: max(map(_excess, tried[k])))][0]
+    return [*both, *sampled, min(range(len(tried)), key=lambda k: _excess(tried[k]))][0]
 
 
 def _within(acting: Acting) -> bool:
@@ -257,9 +257,9 @@ def keeps_limits(found: Evaluation) -> bool:
     )
 
 
-def _excess(found: Evaluation) -> float:
+def _excess(acting: Acting) -> float:
     """By how much the costs are above their limits, of the worst, in units of the limit."""
-    costs = found.constraints.values()
+    costs = [c for found in acting for c in found.constraints.values()]
     return max(((c.discounted_cost.mean - c.limit) / (c.limit or 1.0) for c in costs), default=-math.inf)
 
 

@@ -125,8 +125,10 @@ def _family(runs: Sequence[RunResult]) -> list[Group]:
 
 
 def _varied(runs: Sequence[RunResult]) -> list[str]:
+    """A setting that newer runs do not have any more counts among those that have it."""
     names = dict.fromkeys(name for run in runs for name in run.settings if name not in _NO_EFFECT)
-    values = {name: {json.dumps(_setting(run, name)) for run in runs} for name in names}
+    has = lambda run, name: name in run.settings or name in _defaults(run.algorithm)
+    values = {name: {json.dumps(_setting(run, name)) for run in runs if has(run, name)} for name in names}
     return [name for name in names if len(values[name]) > 1]
 
 
